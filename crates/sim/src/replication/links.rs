@@ -9,6 +9,9 @@ use topology::routes::ServerGreeting;
 use super::server::{Fetching, Server};
 use super::world::{PROBE, World};
 
+/// So long a server had run when the simulation began.
+const RAN_BEFORE: Duration = Duration::from_secs(3600);
+
 impl World {
     pub fn reaches(&self, from: Option<usize>, to: usize) -> bool {
         !self
@@ -126,7 +129,9 @@ impl World {
     pub fn status(&self, node: usize) -> topology::replication::ReplicationStatus {
         let mut status = self.servers[node].status(&self.names, self.semi_sync);
         status.event_scheduler = (self.event_scheduler && !self.servers[node].is_mysql).then_some(true);
-        status.uptime_s = Some(self.now.saturating_sub(self.servers[node].began_at).as_secs());
+        let server = &self.servers[node];
+        let before = if server.life == 0 { RAN_BEFORE } else { Duration::ZERO };
+        status.uptime_s = Some((self.now + before).saturating_sub(server.began_at).as_secs());
         let follows = |server: &&Server| {
             server.up && server.source == Some(node) && server.fetching == Fetching::Yes && self.semi_sync
         };

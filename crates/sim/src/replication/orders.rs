@@ -135,8 +135,10 @@ impl World {
     /// One statement of an order. `Some` when it has ended.
     fn stage(&mut self, node: usize, job: &mut Job) -> Option<Result<(), String>> {
         let (semi_sync, now) = (self.semi_sync, self.now);
-        let commits_wait =
-            self.waiting.iter().any(|commit| commit.server == node && commit.life == self.servers[node].life);
+        let server = &self.servers[node];
+        let is_waiting =
+            self.waiting.iter().any(|commit| commit.server == node && commit.life == server.life);
+        let commits_wait = is_waiting || server.is_mysql && !server.unacknowledged.is_empty();
         let server = &mut self.servers[node];
         let stage = job.stage;
         match &job.action.errand {

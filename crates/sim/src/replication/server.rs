@@ -239,6 +239,17 @@ impl Server {
         &self.applied[self.logged_from.min(self.applied.len())..]
     }
 
+    /// gtid_executed: MySQL counts a commit when a replica has acknowledged it, and sends it before.
+    fn executed(&self) -> impl Iterator<Item = &Transaction> {
+        self.logged().iter().filter(|it| !self.unacknowledged.contains(&it.uid))
+    }
+
+    /// gtid_owned.
+    fn underway(&self) -> Option<Position> {
+        let underway = self.logged().iter().filter(|it| self.unacknowledged.contains(&it.uid));
+        Position::parse(Family::MySql, &set(underway)).ok().filter(|_| self.is_mysql)
+    }
+
     /// The last transaction that it has applied.
     fn stands_at(&self) -> Option<Transaction> {
         self.logged().last().copied().or(self.copied_at)
@@ -326,7 +337,7 @@ impl Server {
 
     pub fn position(&self) -> Position {
         if self.is_mysql {
-            return Position::parse(Family::MySql, &set(self.logged())).expect("a set");
+            return Position::parse(Family::MySql, &set(self.executed())).expect("a set");
         }
         let text = self.stands_at().as_ref().map_or(String::new(), gtid);
         Position::parse(Family::MariaDb, &text).expect("a position")
@@ -370,7 +381,7 @@ impl Server {
             ..Channel::default()
         });
         let (dialect, server_uuid, history) = if self.is_mysql {
-            let history = History::parse(Family::MySql, &set(self.logged()));
+            let history = History::parse(Family::MySql, &set(self.executed()));
             (Dialect::MySql, Some(uuid(self.id)), history)
         } else {
             (Dialect::MariaDb, None, History::parse(Family::MariaDb, &history.join(",")))
@@ -384,6 +395,8 @@ impl Server {
             log_replica_updates: !self.logs_only_its_own,
             gtid_strict_mode: true,
             position: Some(self.position()),
+            underway: self.underway(),
+
             applied_as_replica: self
                 .slave_pos
                 .as_ref()

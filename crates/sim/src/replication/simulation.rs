@@ -34,7 +34,7 @@ use crate::Dice;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Faults {
     All,
-    /// Nothing happens to the primary, its connections, or the manager.
+    /// Nothing happens to the primary. The links to it end now and then, and the manager is started anew.
     OfReplicas,
     /// Switchovers are ordered, and servers refuse orders, or are behind; nothing else.
     OfSwitchovers,
@@ -555,10 +555,24 @@ fn number_anew(world: &mut World, dice: &Rc<Dice>) {
 fn of_a_replica(world: &mut World, dice: &Rc<Dice>) {
     let node = 1 + dice.below(world.servers.len() as u64 - 1) as usize;
     let back = dice.between_ms(50, 2000);
-    match dice.below(5) {
+    match dice.below(7) {
         0 => {
             world.kill(node);
             world.later(back, move |world| start(world, node, None));
+        }
+        5 => {
+            world.note(&format!("-- the link to {} ends", world.names[0]));
+            world.end_link(0);
+        }
+        6 => {
+            world.note("-- our process is killed");
+            world.end_process();
+            world.later(back / 2, |world| {
+                if world.brain.is_none() {
+                    world.note("-- our process begins");
+                    world.start_process();
+                }
+            });
         }
         1 => {
             world.servers[node].frozen = true;

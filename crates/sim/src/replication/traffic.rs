@@ -21,7 +21,12 @@ impl World {
     /// A commit returns when a replica has it, if its client is still connected.
     pub fn acknowledge(&mut self) {
         for node in 0..self.servers.len() {
-            while self.servers[node].unacknowledged.front().is_some_and(|uid| self.is_received(node, *uid)) {
+            // A source that is busy reads what its replicas say some steps later.
+            let is_late =
+                self.dice.as_ref().is_some_and(|dice| self.servers[node].is_mysql && dice.percent(30));
+            while !is_late
+                && self.servers[node].unacknowledged.front().is_some_and(|uid| self.is_received(node, *uid))
+            {
                 let server = &mut self.servers[node];
                 server.unacknowledged.pop_front();
                 server.acknowledged_count += 1;
@@ -33,7 +38,8 @@ impl World {
             if !primary.up || primary.life != commit.life || self.epoch(commit.server) != commit.epoch {
                 continue;
             }
-            if self.is_received(commit.server, commit.uid) && self.speaks(commit.server) {
+            let is_read = !primary.unacknowledged.contains(&commit.uid);
+            if is_read && self.is_received(commit.server, commit.uid) && self.speaks(commit.server) {
                 self.acknowledged.extend(Some(commit.uid).filter(|_| !self.has_proxy));
             } else {
                 self.waiting.push(commit);

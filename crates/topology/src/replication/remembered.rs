@@ -22,7 +22,7 @@ use protocol::gtid::{Family, History, Origin, Position};
 
 use super::copied::Inherited;
 use super::most;
-use super::reports::{all_of, answers, follows_one_of_us, own};
+use super::reports::{all_of, and_underway, answers, follows_one_of_us, own};
 use super::state::{Remembered, Replication};
 use super::status::ReplicationStatus;
 use super::written::Written;
@@ -236,7 +236,7 @@ fn is_more_of(origin: Origin, has: &Position, known: &Position) -> bool {
 }
 
 fn lacks_position(status: &ReplicationStatus, position: Position) -> Option<String> {
-    if all_of(status).holds(&position) {
+    if and_underway(all_of(status), status).holds(&position) {
         return None;
     }
     let with = ReplicationStatus {

@@ -10,8 +10,8 @@ use protocol::gtid::mariadb::Run;
 use protocol::gtid::{Errant, History, Position};
 
 use super::reports::{
-    all_of, answers, applied, called, follows_one_of_us, follows_stranger, history, is_connected, ours, own,
-    ring, writes,
+    all_of, and_underway, answers, applied, called, follows_one_of_us, follows_stranger, history,
+    is_connected, ours, own, ring, writes,
 };
 use super::state::{Followed, LastWord, Late, Replication, Report};
 use super::status::ReplicationStatus;
@@ -277,12 +277,12 @@ impl Replication {
         });
         self.note_left(core, id, status, asked);
         self.remember(core, id, status, acknowledged.as_ref(), asked);
-        let Some(primary) = primary else { return };
+        let Some(known) = primary.map(|primary| and_underway(primary, status)) else { return };
         let mut renumbered = vec![];
         for other in core.nodes.ids().filter(|other| *other != id) {
             let Some(said) = self.server_mut(other).said.take_if(|said| said.at < asked) else { continue };
             let is_of_line = |run: &Run| copied::is_replicated(core, id, other, run);
-            let errant = said.state.minus(&primary.along(&said.state, is_of_line));
+            let errant = said.state.minus(&known.along(&said.state, is_of_line));
             // One that cannot receive any more has them from elsewhere: the primary's numbers began anew.
             let errant = if is_connected(core, other, id) {
                 errant.map(|errant| errant.without_underway(status.origin()))
@@ -343,7 +343,7 @@ impl Replication {
         if !others().all(|other| spoke(other).is_some()) {
             return;
         }
-        let mine = applied(status);
+        let mine = and_underway(applied(status), status);
         // A server that follows another of the cluster is not the primary yet, or is not any more, and may still receive what it lacks. If it was
         // writable when this program started, and had not restarted unseen, it was written to meanwhile: what others have beyond that is not its loss.
         let server = self.server(id);

@@ -32,12 +32,12 @@ const MYSQL_VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('ve
     'rpl_semi_sync_master_timeout','rpl_semi_sync_source_wait_for_replica_count','rpl_semi_sync_master_wait_for_slave_count','sync_binlog','innodb_flush_log_at_trx_commit','autocommit','sql_mode')";
 
 /// One row, read by column name in addition to [`variables`]: the positions, whole. MySQL: "GTID Format and Storage", "Replication and Binary
-/// Logging Options and Variables" (`server_uuid`).
+/// Logging Options and Variables" (`server_uuid`, `gtid_owned`). What is being committed is read before what is committed, so that none is missed.
 pub fn positions(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::MariaDb => POSITIONS,
         Dialect::MySql57 | Dialect::MySql80 | Dialect::MySql => {
-            "SELECT @@GLOBAL.server_uuid AS server_uuid, @@GLOBAL.gtid_executed AS gtid_executed"
+            "SELECT @@GLOBAL.server_uuid AS server_uuid, @@GLOBAL.gtid_owned AS gtid_owned, @@GLOBAL.gtid_executed AS gtid_executed"
         }
     }
 }

@@ -45,6 +45,10 @@ pub struct ReplicationStatus {
     #[serde(default, serialize_with = "text::serialize", deserialize_with = "text::unread")]
     #[schema(value_type = Option<String>)]
     pub position: Option<Position>,
+    /// MySQL's gtid_owned: what it is committing. It is in the binary log, a replica may have it and have acknowledged it (AFTER_SYNC), and it is not in
+    /// gtid_executed yet.
+    #[serde(skip)]
+    pub underway: Option<Position>,
     /// gtid_slave_pos: what it has applied as a replica, which a server that was copied has, and its binlog has not.
     #[serde(skip)]
     pub applied_as_replica: Option<Position>,
@@ -167,6 +171,15 @@ impl Channel {
     }
 }
 
+/// `gtid_owned`: `uuid:4#34:3#33`, each number with the session that commits it. The session is left out.
+fn owned(text: &str) -> Option<Position> {
+    let mut parts = text.split('#');
+    let first = parts.next().unwrap_or_default().to_owned();
+    let set =
+        parts.fold(first, |set, part| set + part.trim_start_matches(|digit: char| digit.is_ascii_digit()));
+    Position::parse(Family::MySql, &set).ok()
+}
+
 /// Reads the answers to [`super::sql::variables()`], [`super::sql::positions()`] and [`super::sql::status()`]; each argument gives the value of a
 /// name, the first one those of the first two.
 pub fn read<'a>(
@@ -209,6 +222,7 @@ pub fn read<'a>(
         event_scheduler: variables("event_scheduler").map(|value| on(Some(value))),
         galera: on(variables("wsrep_on")),
         applied_as_replica: variables("gtid_slave_pos").and_then(|text| Position::parse(family, text).ok()),
+        underway: variables("gtid_owned").filter(|text| !text.is_empty()).and_then(owned),
         position: gtids[0].and_then(|text| Position::parse(family, text).ok()),
         history: gtids[1].and_then(|text| History::parse(family, text).ok()),
         channels,

@@ -4,12 +4,14 @@ use std::time::{Duration, Instant};
 
 use fixture::wait::until_async;
 use lab::fault::Fault;
+use lab::stage::account::MONITOR_USER;
 use lab::stage::{ClusterKind, StagePlan};
 use link::{Link, Login};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Row};
+use serde_json::Value;
 use testbed::program::Serving;
-use testbed::scene::{Scene, is_well, status_when, writer};
+use testbed::scene::{Scene, is_well, journal, status_when, writer};
 use testbed::writers::{Writers, connect};
 
 const LONG: Duration = Duration::from_secs(30);
@@ -118,6 +120,54 @@ async fn switchovers_and_a_kill_on_mysql_9_7() {
     let status = status_when(&serving, "the old primary follows the new one, or is held back", is_back);
     let has = if is_well(&status) { &["db1", "db2", "db3"][..] } else { &["db1", "db3"] };
     scene.has_all(&told, has).await;
+    drop(serving);
+    scene.stage.down().await.unwrap();
+}
+
+/// A commit waits for two replicas, and one of them has it: a primary of MySQL does not count it in `gtid_executed` yet. A new link to the primary shows
+/// that a replica has more, and still nothing is lost: nobody takes over.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_that_waits_on_mysql_is_no_loss() {
+    let scene = Scene::mysql("waits").await;
+    let wait = "SET GLOBAL rpl_semi_sync_source_wait_for_replica_count = 2";
+    scene.stage.run_in("db1", wait).await.unwrap();
+    // A heartbeat would wait, too, and that is another reason to take over.
+    let directory = scene.directory("failover_gap_ms = 0\n[cluster.heartbeat]\ninterval_ms = 0");
+    let serving = Serving::start(directory.path());
+    assert_eq!(writer(&status_when(&serving, "all are well", is_well)), "db1");
+    scene.stage.fault("db3", Fault::Freeze).await.unwrap();
+    let links = format!("SELECT ID FROM information_schema.PROCESSLIST WHERE USER = '{MONITOR_USER}'");
+    let commit = scene.stage.run_in("db1", "CREATE DATABASE waits");
+    let links_end = async {
+        let has = "SELECT COUNT(*) FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = 'waits'";
+        scene.until("db2", has, |count| count == "1").await;
+        let owned = scene.value("db1", "gtid_owned").await;
+        assert!(owned.contains('#'), "the primary is committing it still: {owned:?}");
+        for _ in 0..3 {
+            let old = scene.stage.run_in("db1", &links).await.unwrap();
+            for id in &old {
+                scene.stage.run_in("db1", &format!("KILL {}", id[0])).await.unwrap();
+            }
+            until_async("the links are made anew", async || {
+                let now = scene.stage.run_in("db1", &links).await.unwrap();
+                if now.is_empty() || now.iter().any(|id| old.contains(id)) { Err(now) } else { Ok(()) }
+            })
+            .await;
+            let is_compared = |status: &Value| scene.node(status, "db1")["lane"] == "open";
+            let status = status_when(&serving, "the primary was compared, and takes statements", is_compared);
+            assert_eq!(
+                (writer(&status), &status["term"]),
+                ("db1".into(), &1.into()),
+                "{}",
+                journal(&serving)
+            );
+        }
+        scene.stage.fault("db3", Fault::Heal).await.unwrap();
+    };
+    let (committed, ()) = tokio::join!(commit, links_end);
+    committed.unwrap();
+    let status = status_when(&serving, "all are well", is_well);
+    assert_eq!((writer(&status), &status["term"]), ("db1".into(), &1.into()), "{}", journal(&serving));
     drop(serving);
     scene.stage.down().await.unwrap();
 }

@@ -35,6 +35,7 @@ fn whatever_goes_wrong_on_mysql() {
 #[test]
 fn a_sound_primary_is_never_given_up() {
     simulation::run_all(seeds(0..1_000), simulation::Faults::OfReplicas);
+    simulation::run_all_of(Family::MySql, seeds(0..300), simulation::Faults::OfReplicas);
 }
 
 #[test]
