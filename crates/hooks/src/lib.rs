@@ -80,6 +80,8 @@ pub struct Hooks {
     cluster: String,
     kinds: Vec<String>,
     command: Option<(String, Duration)>,
+    /// Variables with passwords, which are none of the command's business.
+    hidden: Vec<String>,
     webhook: Option<Webhook>,
 }
 
@@ -101,7 +103,8 @@ impl Hooks {
             let text = format!("hooks.kinds: {unknown:?} is none of {}", known.join(", "));
             return Err(settings.problem(&t::HOOKS_KINDS, text));
         }
-        Ok(Some(Self { cluster: settings.name.clone(), kinds, command, webhook }))
+        let hidden = settings.password_variables();
+        Ok(Some(Self { cluster: settings.name.clone(), kinds, command, hidden, webhook }))
     }
 
     /// Runs the command, if there is one, with the message at its standard input.
@@ -111,6 +114,7 @@ impl Hooks {
             setting: "hooks.command",
             command,
             environment: &[("UNDERSTUDY_KIND", message.kind), ("UNDERSTUDY_CLUSTER", &self.cluster)],
+            hidden: &self.hidden,
             input: message.body.as_bytes(),
         };
         Some(match shell.run(*within).await {
@@ -177,6 +181,21 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn the_command_does_not_find_what_is_hidden_from_it() {
+        // Cargo gives it to every test.
+        let name = "CARGO_PKG_NAME";
+        assert!(std::env::var_os(name).is_some());
+        let about = About::Writes { node: "db2".into() };
+        let entry = Decision { at_unix_ms: 7, level: Level::Info, text: "db2 writes".into(), term: 3, about };
+        let message = Message::of("shop", &entry).unwrap();
+        for (hidden, is_found) in [(vec![], true), (vec![name.to_owned()], false)] {
+            let command = Some((format!("test -n \"${name}\""), Duration::from_secs(30)));
+            let hooks = Hooks { cluster: "shop".into(), kinds: vec![], command, hidden, webhook: None };
+            assert_eq!(hooks.run(&message).await.unwrap().is_ok(), is_found);
+        }
+    }
+
+    #[tokio::test]
     async fn a_webhook_is_called_again_while_it_may_take_it_and_until_no_pause_is_left() {
         let about = About::Writes { node: "db2".into() };
         let entry = Decision { at_unix_ms: 7, level: Level::Info, text: "db2 writes".into(), term: 3, about };
@@ -193,7 +212,8 @@ mod tests {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let url = format!("http://{}/?token=hidden", listener.local_addr().unwrap());
             let webhook = Some(Webhook::new(url, None, None));
-            let hooks = Hooks { cluster: "shop".into(), kinds: vec![], command: None, webhook };
+            let hooks =
+                Hooks { cluster: "shop".into(), kinds: vec![], command: None, hidden: vec![], webhook };
             let calls = tokio::task::spawn_blocking(move || answer(&listener, statuses));
             let told = hooks.call(&message, &pauses).await.unwrap();
             assert_eq!(told.as_ref().map(String::as_str).map_err(String::as_str), wanted);
@@ -201,7 +221,7 @@ mod tests {
         }
         let none = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let webhook = Some(Webhook::new(format!("http://{none}/?token=hidden"), None, None));
-        let hooks = Hooks { cluster: "shop".into(), kinds: vec![], command: None, webhook };
+        let hooks = Hooks { cluster: "shop".into(), kinds: vec![], command: None, hidden: vec![], webhook };
         let told = hooks.call(&message, &pauses).await.unwrap().unwrap_err();
         assert!(told.starts_with("the webhook cannot be reached") && !told.contains("hidden"), "{told}");
     }

@@ -65,7 +65,9 @@ const NOT_LOOKED: [i32; 3] = [126, 127, 255];
 async fn run(command: &str, name: &str, address: &str, within: Duration) -> Result<Output, String> {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host).trim_matches(['[', ']']);
     let environment = [("NODE", name), ("ADDRESS", address), ("HOST", host)];
-    Shell { setting: "proof_command", command, environment: &environment, input: &[] }.run(within).await
+    Shell { setting: "proof_command", command, environment: &environment, hidden: &[], input: &[] }
+        .run(within)
+        .await
 }
 
 /// The node whose component is made Primary, and the conditions at that moment.

@@ -22,6 +22,8 @@ pub struct Shell<'a> {
     pub command: &'a str,
     /// Variables that it finds in its environment.
     pub environment: &'a [(&'a str, &'a str)],
+    /// Variables that it must not find there, though they are in this program's own.
+    pub hidden: &'a [String],
     /// What it reads at its standard input.
     pub input: &'a [u8],
 }
@@ -32,14 +34,18 @@ impl Shell<'_> {
     /// # Errors
     /// It cannot be run, or did not end in time.
     pub async fn run(&self, within: Duration) -> Result<Output, String> {
-        let Self { setting, command, environment, input } = self;
+        let Self { setting, command, environment, hidden, input } = self;
         let mut shell = Command::new("/bin/sh");
         shell
             .args(["-c", command])
             .envs(environment.iter().copied())
             // Its processes are not the service that systemd waits for.
             .env_remove("NOTIFY_SOCKET")
-            .env_remove("WATCHDOG_USEC")
+            .env_remove("WATCHDOG_USEC");
+        for name in *hidden {
+            shell.env_remove(name);
+        }
+        shell
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

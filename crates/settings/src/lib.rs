@@ -229,6 +229,17 @@ impl Settings {
         self.get(&t::LISTEN_READ_TLS).unwrap_or_else(|| self.get(&t::LISTEN_TLS))
     }
 
+    /// The environment's variables in which passwords are.
+    pub fn password_variables(&self) -> Vec<String> {
+        let own = [Some(&self.monitor), self.replication.as_ref(), self.warm.as_ref()];
+        let all = own.into_iter().flatten().chain(self.clients.iter().map(|(account, _)| account));
+        let variable = |account: &Account| match &account.password {
+            PasswordSource::Env(name) => Some(name.clone()),
+            PasswordSource::Given(_) | PasswordSource::File(_) => None,
+        };
+        all.filter_map(variable).collect()
+    }
+
     fn read_password(&self, rows: &PasswordRows, source: &PasswordSource) -> Result<String, Problem> {
         rows.read(source).map_err(|(row, text)| self.problem(row, text))
     }

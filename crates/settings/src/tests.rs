@@ -166,6 +166,7 @@ fn standbys_are_warmed_when_there_is_an_account_for_it() {
         "user = \"w\"\npassword_env = \"X\"\nskip_users = [\"backup\"]\nrequire_percent = 80\nsample_one_in = 5\nsessions_max = 7\n",
     ));
     let s = s.unwrap();
+    assert_eq!(s.password_variables(), ["X"]);
     assert_eq!(s.get(&t::WARM_SKIP), ["backup"]);
     assert_eq!((s.get(&t::WARM_REQUIRE), s.get(&t::WARM_SAMPLE), s.get(&t::WARM_SESSIONS)), (80, 5, 7));
 
