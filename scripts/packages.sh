@@ -46,7 +46,7 @@ export SOURCE_DATE_EPOCH
 glibc=$(objdump -T "$dist/understudy" "$dist/understudy-lab" | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -n 1 | cut -d _ -f 2)
 
 rm -rf "$out" "$stage"
-mkdir -p "$out" "$stage"/{units,docs,examples,licenses,mysqlchk,clustercheck-man}
+mkdir -p "$out" "$stage"/{units,docs,schemas,examples,licenses,mysqlchk,clustercheck-man}
 for program in understudy understudy-lab; do
     # Names and lines for debuggers are in files of their own.
     objcopy --only-keep-debug "$dist/$program" "$stage/$program.debug"
@@ -61,6 +61,7 @@ for example in contrib/mysqlchk*; do
     sed -e 's#/usr/local/bin/#/usr/bin/#g' -e '/ln -f/d' "$example" >"$stage/mysqlchk/$(basename "$example")"
 done
 cp docs/*.md "$stage/docs/"
+cp docs/schemas/*.json "$stage/schemas/"
 cp CHANGELOG.md "$stage/docs/NEWS.md"
 cp LICENSE-* "$stage/licenses/"
 cp contrib/understudy.rules.yml contrib/grafana-dashboard.json contrib/webhook-receiver.py "$stage/examples/"

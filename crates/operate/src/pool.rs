@@ -297,7 +297,7 @@ fn as_json(loaded: &Loaded, is_dry_run: bool) -> Value {
         "before_pages": loaded.before_pages,
         "after_pages": loaded.after_pages,
         "pool_pages": loaded.pool_pages,
-        "seconds": loaded.spent.as_secs_f64(),
+        "took_s": loaded.spent.as_secs_f64(),
         "is_aborted": loaded.is_aborted,
     })
 }

@@ -91,13 +91,27 @@ impl Description {
 
     /// Panics unless the value fits the schema.
     pub fn fits(&self, schema: &Value, value: &Value, what: &str) {
-        let (mut schemas, mut compiler) = (Schemas::new(), Compiler::new());
-        let root = json!({ "components": self.components, "wanted": strict(schema, false) });
-        compiler.add_resource(ROOT, root).unwrap();
-        let wanted = compiler.compile(&format!("{ROOT}#/wanted"), &mut schemas).unwrap();
-        if let Err(error) = schemas.validate(value, wanted) {
-            panic!("{what}: the answer is not as it is described: {error:#}\n{value:#}");
-        }
+        fits(
+            json!({ "components": self.components, "wanted": strict(schema, false) }),
+            "#/wanted",
+            value,
+            what,
+        );
+    }
+}
+
+/// Panics unless the value fits that schema, which allows no field that it does not name.
+pub fn fits_schema(schema: &Value, value: &Value, what: &str) {
+    fits(strict(schema, false), "", value, what);
+}
+
+/// `place`: where in `root` the schema is.
+fn fits(root: Value, place: &str, value: &Value, what: &str) {
+    let (mut schemas, mut compiler) = (Schemas::new(), Compiler::new());
+    compiler.add_resource(ROOT, root).unwrap();
+    let wanted = compiler.compile(&format!("{ROOT}{place}"), &mut schemas).unwrap();
+    if let Err(error) = schemas.validate(value, wanted) {
+        panic!("{what}: the answer is not as it is described: {error:#}\n{value:#}");
     }
 }
 
@@ -120,7 +134,7 @@ fn strict(schema: &Value, is_part: bool) -> Value {
 /// The value of a schema's word, with the schemas that are in it.
 fn within(word: &str, value: &Value) -> Value {
     match (word, value) {
-        ("properties", Value::Object(fields)) => {
+        ("properties" | "$defs", Value::Object(fields)) => {
             fields.iter().map(|(name, schema)| (name.clone(), strict(schema, false))).collect()
         }
         ("allOf" | "oneOf" | "prefixItems", Value::Array(schemas)) => {

@@ -7,6 +7,7 @@
 pub mod copies;
 pub mod described;
 pub mod informed;
+pub mod printed;
 pub mod program;
 pub mod scene;
 pub mod writers;

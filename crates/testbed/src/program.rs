@@ -78,7 +78,9 @@ pub fn run_within(command: &mut Command, limit: Duration) -> Ended {
     });
     let text = |thread: Option<std::thread::JoinHandle<String>>| thread.unwrap().join().unwrap();
     let code = status.code().unwrap_or_else(|| panic!("{command:?}: {status}"));
-    Ended { code, out: text(out), err: text(err), took: began.elapsed() }
+    let ended = Ended { code, out: text(out), err: text(err), took: began.elapsed() };
+    crate::printed::check(command, &ended.out);
+    ended
 }
 
 fn drain(mut pipe: impl std::io::Read + Send + 'static) -> std::thread::JoinHandle<String> {

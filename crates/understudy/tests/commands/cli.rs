@@ -80,6 +80,11 @@ fn what_is_odd_in_an_mha_file_is_all_told() {
             && !said.contains("[server2]"),
         "{said}"
     );
+    let json = understudy(&["import", conf.to_str().unwrap(), "--json"]).json();
+    let fate = |key: &str| {
+        json["keys"].as_array().unwrap().iter().find(|it| it["key"] == key).unwrap()["fate"].clone()
+    };
+    assert_eq!((fate("user"), fate("whatsoever")), ("becomes".into(), "unknown".into()), "{json:#}");
     // MHA itself ends at such a key.
     let said = understudy(&["masterha_check_status", "--conf", conf.to_str().unwrap()]).with(1);
     assert!(said.contains("MHA has no key pasword") && said.contains("MHA has no key whatsoever"), "{said}");

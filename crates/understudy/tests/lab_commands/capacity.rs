@@ -39,6 +39,7 @@ fn the_figure_is_what_the_rows_say() {
         passive["looks"].as_u64().unwrap() > 50 && passive["at_least_per_s"].as_f64().unwrap() > 0.0,
         "{passive:#}"
     );
+    testbed::printed::fits("capacity", passive);
     assert!(measured["truth"]["rows"].as_u64().unwrap() > 250 * 5, "{}", ended.said());
     assert!(ended.out.contains("the seed"), "{}", ended.said());
 }

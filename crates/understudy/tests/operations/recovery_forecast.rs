@@ -232,6 +232,7 @@ async fn a_restart_by_hand_is_followed(stage: &Stage, directory: &std::path::Pat
     let ended = child.wait_with_output().unwrap();
     assert!(ended.status.success(), "{}", told());
     let measured: Value = serde_json::from_slice(&ended.stdout).unwrap();
+    testbed::printed::fits("recovery-measure", &measured);
     assert_eq!(measured["kind"], "ist", "{measured:#}");
     assert!(measured["away_s"].as_f64().unwrap() < 55.0, "{measured:#}");
 }

@@ -392,6 +392,7 @@ fn status_says_what_is_so_and_release_ends_what_a_kill_leaves() {
             namespace.understudy(&["vip", "status", "--json", "--config", &conf, "--pid-file", &pid]);
         let said: Value =
             serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
+        testbed::printed::fits("vip-status", &said);
         (output.status.code(), said)
     };
     let both =
@@ -563,6 +564,7 @@ fn an_address_is_found_wherever_it_sits() {
     // A copy on the loopback is for LVS, not keepalived's.
     namespace.set("addr add 192.0.2.100/32 dev lo");
     let said: Value = serde_json::from_slice(&run(&["status", "--json"]).stdout).unwrap();
+    testbed::printed::fits("vip-status", &said);
     let seen = &said["addresses"][0];
     assert_eq!((&seen["device"], &seen["here"]), (&"eth1".into(), &true.into()), "{said}");
     let released = run(&["release"]);
@@ -636,6 +638,7 @@ fn each_of_several_instances_is_judged_by_its_own() {
             namespace.understudy(&["vip", "status", "--json", "--config", &conf, "--pid-file", &file("pid")]);
         let said: Value =
             serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output.stderr)));
+        testbed::printed::fits("vip-status", &said);
         (output.status.code(), said)
     };
     let _keepalived = Keepalived::start(&namespace, dir.path());

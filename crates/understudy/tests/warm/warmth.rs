@@ -51,7 +51,9 @@ fn ask(command: &str, log: &str, standby: &Server, further: &[&str]) -> String {
 }
 
 fn warmth(log: &str, standby: &Server) -> Value {
-    serde_json::from_str(&ask("warmth", log, standby, &["--json"])).unwrap()
+    let said: Value = serde_json::from_str(&ask("warmth", log, standby, &["--json"])).unwrap();
+    testbed::printed::fits("warmth", &said);
+    said
 }
 
 #[test]

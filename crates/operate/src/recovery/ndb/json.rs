@@ -111,7 +111,7 @@ fn advised(given: &Advice) -> Value {
         })
     };
     json!({
-        "write_bytes_s": given.load.write_bytes_s,
+        "write_bytes_per_s": given.load.write_bytes_s,
         "is_rate_from_log": given.is_rate_from_log,
         "checkpoint_ms": given.load.checkpoint_ms,
         "needed_ms": given.load.needed_ms,

@@ -270,6 +270,7 @@ fn measured(scene: &Scene, serving: &Serving) {
     assert!(said.contains("db3 can apply") && said.contains("flow control stopped nobody"), "{said}");
     let text = std::fs::read_to_string(scene.dir.path().join("result.json")).unwrap();
     let result: Value = serde_json::from_str(&text).unwrap();
+    testbed::printed::fits("capacity", &result);
     let (apply, usual) =
         (result["apply_per_s"].as_f64().unwrap(), result["baseline_per_s"].as_f64().unwrap());
     assert!(apply > usual && usual > 10.0, "{said}");
@@ -348,6 +349,7 @@ async fn a_replica_is_measured_and_left_as_it_was_found() {
     let said = running.said();
     let result: Value =
         serde_json::from_str(&said[said.find('{').unwrap()..=said.rfind('}').unwrap()]).unwrap();
+    testbed::printed::fits("capacity", &result);
     assert!(result["apply_per_s"].as_f64().unwrap() > result["baseline_per_s"].as_f64().unwrap(), "{said}");
     assert!(result["queue_max"].as_u64().unwrap() > 20, "{said}");
 

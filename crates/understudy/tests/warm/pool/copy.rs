@@ -70,12 +70,14 @@ fn pages_are_loaded_under_the_standbys_own_numbers() {
     let (before, files_before) = (pages_of_orders(&standby), files(&standby));
     let output = load(&socket(&active), &standby, &["--json", "--dry-run"]).output().unwrap();
     let mut promised: Value = serde_json::from_slice(&output.stdout).unwrap();
+    testbed::printed::fits("pool-load", &promised);
     assert_eq!((promised["dry_run"].take(), output.status.code()), (true.into(), Some(0)));
     assert_eq!((pages_of_orders(&standby), files(&standby)), (before, files_before.clone()));
     let output = load(&socket(&active), &standby, &["--json"]).output().unwrap();
     let (text, code) = said(&output);
     assert_eq!(code, Some(0), "{text}");
     let loaded: Value = serde_json::from_slice(&output.stdout).unwrap();
+    testbed::printed::fits("pool-load", &loaded);
     let count =
         |path: &str| loaded.pointer(path).and_then(Value::as_u64).unwrap_or_else(|| panic!("{path}: {text}"));
     let in_memory = pages_of_orders(&standby);
@@ -152,6 +154,10 @@ fn a_streamer_gives_the_pages_to_whoever_has_its_key() {
             .unwrap();
     let (text, code) = said(&shown);
     assert!(code == Some(0) && text.contains("shop/orders#P#p1"), "{text}");
+    let shown = understudy(&["pool", "show", "--json", "--socket", &own, "--user", "root"]).output().unwrap();
+    let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
+    testbed::printed::fits("pool-show", &shown);
+    assert!(shown["pages"].as_u64().unwrap() > 250, "{shown:#}");
 }
 
 #[test]
@@ -205,6 +211,7 @@ fn a_load_that_is_interrupted_is_given_up_and_leaves_nothing() {
     let (text, code) = said(&output);
     // The server may have been done before it was frozen.
     let loaded: Value = serde_json::from_slice(&output.stdout).unwrap();
+    testbed::printed::fits("pool-load", &loaded);
     assert_eq!((code == Some(130), code.is_some()), (loaded["is_aborted"] == true, true), "{code:?}: {text}");
     assert_eq!(files(&standby), files_before);
 }
