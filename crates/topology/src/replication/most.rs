@@ -7,7 +7,7 @@
 
 use protocol::gtid::Errant;
 
-use super::reports::{all_of, and_underway};
+use super::reports::all_of;
 use super::status::ReplicationStatus;
 use super::successor::can_apply;
 use super::words;
@@ -35,7 +35,7 @@ pub(super) fn lost_of_its_own(one: &ReplicationStatus, other: &ReplicationStatus
 
 fn lacks(one: &ReplicationStatus, other: &ReplicationStatus) -> Result<Errant, String> {
     let theirs = all_of(other);
-    theirs.minus(&and_underway(all_of(one), one).along(&theirs, |_| true)).map_err(|why| why.to_string())
+    theirs.minus(&all_of(one).along(&theirs, |_| true)).map_err(|why| why.to_string())
 }
 
 /// The places of those that have all that any has. None: of any two, each has what the other has not.

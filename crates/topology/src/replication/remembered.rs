@@ -22,7 +22,7 @@ use protocol::gtid::{Family, History, Origin, Position};
 
 use super::copied::Inherited;
 use super::most;
-use super::reports::{all_of, and_underway, answers, follows_one_of_us, own};
+use super::reports::{all_of, answers, follows_one_of_us, own};
 use super::state::{Remembered, Replication};
 use super::status::ReplicationStatus;
 use super::written::Written;
@@ -184,14 +184,37 @@ impl Replication {
         if let Some(lacks) = self.lacks_of(core, id, status) {
             return Some(format!("{lacks}, which it had reported itself, and {silent} cannot be asked now"));
         }
-        let has_run = status.uptime_s.map(Duration::from_secs);
-        let has_restarted = has_run.is_none_or(|has_run| has_run <= known.age(core) + UPTIME_ERROR);
+        let has_restarted = !self.runs_on(core, id, status);
         (known.written.waited && has_restarted && !status.is_durable && !is_left).then(|| {
             format!(
                 "what it acknowledged after its last report, perhaps, as it has restarted and does not sync each commit (sync_binlog, \
                  innodb_flush_log_at_trx_commit); {silent} may have that, and cannot be asked now"
             )
         })
+    }
+
+    /// Whether the server surely has not restarted since its last report as the primary.
+    fn runs_on(&self, core: &Core, id: NodeId, status: &ReplicationStatus) -> bool {
+        let has_run = status.uptime_s.map(Duration::from_secs);
+        let age = self.of(core, id).map(|known| known.age(core));
+        has_run.zip(age).is_some_and(|(has_run, age)| has_run > age + UPTIME_ERROR)
+    }
+
+    /// The report of a server that runs on, with what it is committing counted as committed: that waits for a replica's acknowledgement, may be on the
+    /// replica already, and is not lost. After a restart a number may have been given anew to another transaction, which says nothing of the first.
+    pub(super) fn with_underway(
+        &self,
+        core: &Core,
+        id: NodeId,
+        status: &ReplicationStatus,
+    ) -> ReplicationStatus {
+        let mut status = status.clone();
+        if let (Some(position), Some(underway)) = (&status.position, &status.underway)
+            && self.runs_on(core, id, &status)
+        {
+            status.position = position.union(underway).ok();
+        }
+        status
     }
 
     /// A position that each server has which acknowledged the lost primary's commits until it ended, where this process has not heard it.
@@ -236,7 +259,7 @@ fn is_more_of(origin: Origin, has: &Position, known: &Position) -> bool {
 }
 
 fn lacks_position(status: &ReplicationStatus, position: Position) -> Option<String> {
-    if and_underway(all_of(status), status).holds(&position) {
+    if all_of(status).holds(&position) {
         return None;
     }
     let with = ReplicationStatus {

@@ -69,15 +69,6 @@ pub(super) fn all_of(status: &ReplicationStatus) -> History {
     all
 }
 
-/// This, and what the server is committing: to know what it lacks. What waits for a replica's acknowledgement may be on that replica already, and is
-/// not lost. To know what it has more than others, that does not count: nobody was told that it is committed.
-pub(super) fn and_underway(mut has: History, status: &ReplicationStatus) -> History {
-    if let Some(underway) = &status.underway {
-        has.add(underway);
-    }
-    has
-}
-
 /// The configured server at that address.
 pub(super) fn ours(core: &Core, address: &str) -> Option<NodeId> {
     core.nodes.ids().find(|id| core.node(*id).address == address)

@@ -10,8 +10,8 @@ use protocol::gtid::mariadb::Run;
 use protocol::gtid::{Errant, History, Position};
 
 use super::reports::{
-    all_of, and_underway, answers, applied, called, follows_one_of_us, follows_stranger, history,
-    is_connected, ours, own, ring, writes,
+    all_of, answers, applied, called, follows_one_of_us, follows_stranger, history, is_connected, ours, own,
+    ring, writes,
 };
 use super::state::{Followed, LastWord, Late, Replication, Report};
 use super::status::ReplicationStatus;
@@ -277,7 +277,10 @@ impl Replication {
         });
         self.note_left(core, id, status, asked);
         self.remember(core, id, status, acknowledged.as_ref(), asked);
-        let Some(known) = primary.map(|primary| and_underway(primary, status)) else { return };
+        let Some(mut known) = primary else { return };
+        if let Some(underway) = &status.underway {
+            known.add(underway);
+        }
         let mut renumbered = vec![];
         for other in core.nodes.ids().filter(|other| *other != id) {
             let Some(said) = self.server_mut(other).said.take_if(|said| said.at < asked) else { continue };
@@ -343,7 +346,8 @@ impl Replication {
         if !others().all(|other| spoke(other).is_some()) {
             return;
         }
-        let mine = and_underway(applied(status), status);
+        let status = &self.with_underway(core, id, status);
+        let mine = applied(status);
         // A server that follows another of the cluster is not the primary yet, or is not any more, and may still receive what it lacks. If it was
         // writable when this program started, and had not restarted unseen, it was written to meanwhile: what others have beyond that is not its loss.
         let server = self.server(id);

@@ -171,12 +171,22 @@ impl Channel {
     }
 }
 
-/// `gtid_owned`: `uuid:4#34:3#33`, each number with the session that commits it. The session is left out.
+/// `gtid_owned`: `uuid:4#34:3#33`, each number with the session that commits it, which is left out. The next server's UUID follows on that without a
+/// separator (`Owned_gtids::to_string` of MySQL's source).
 fn owned(text: &str) -> Option<Position> {
+    const UUID_BYTES: usize = 36;
     let mut parts = text.split('#');
-    let first = parts.next().unwrap_or_default().to_owned();
-    let set =
-        parts.fold(first, |set, part| set + part.trim_start_matches(|digit: char| digit.is_ascii_digit()));
+    let mut set = parts.next()?.to_owned();
+    for part in parts {
+        let (session, rest) = part.split_once(':').unwrap_or((part, ""));
+        let uuid = session.len().checked_sub(UUID_BYTES).and_then(|from| session.get(from..));
+        if let Some(uuid) = uuid {
+            set = set + "," + uuid;
+        }
+        if !rest.is_empty() {
+            set = set + ":" + rest;
+        }
+    }
     Position::parse(Family::MySql, &set).ok()
 }
 
@@ -253,5 +263,29 @@ pub fn read<'a>(
             && variables("innodb_flush_log_at_trx_commit").is_some_and(|value| value == "1" || value == "3"),
         threads_connected: number(status("Threads_connected")),
         uptime_s: status("Uptime").and_then(|value| value.parse().ok()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_being_committed_is_read_without_its_sessions() {
+        let (a, b) = ("3e11fa47-71ca-11e1-9e33-c80aa9429562", "ed102faf-eb00-11eb-8f20-0c5415bfaa1d");
+        let seen = |text: String| owned(&text).map(|position| position.to_string());
+        for (text, set) in [
+            (format!("{a}:4#34:3#33"), format!("{a}:3-4")),
+            (format!("{a}:4#34{b}:3#7:9#8"), format!("{a}:4,{b}:3:9")),
+            (format!("{b}:4#34,\n{a}:3#33"), format!("{a}:3,{b}:4")),
+            (format!("{a}:4#34:4#35"), format!("{a}:4")),
+            (format!("{a}:late:4#34"), format!("{a}:late:4")),
+        ] {
+            assert_eq!(seen(text.clone()), Some(set), "{text}");
+        }
+        for damaged in ["#", "3#", "#4:5", "\u{e9}#\u{e9}:1", &format!("{a}:#34")] {
+            let read = owned(damaged);
+            assert!(read.is_none_or(|set| set.to_string().is_empty()), "{damaged}");
+        }
     }
 }

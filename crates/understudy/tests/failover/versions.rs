@@ -137,7 +137,7 @@ async fn a_commit_that_waits_on_mysql_is_no_loss() {
     assert_eq!(writer(&status_when(&serving, "all are well", is_well)), "db1");
     scene.stage.fault("db3", Fault::Freeze).await.unwrap();
     let links = format!("SELECT ID FROM information_schema.PROCESSLIST WHERE USER = '{MONITOR_USER}'");
-    let commit = scene.stage.run_in("db1", "CREATE DATABASE waits");
+    let commit = scene.stage.run_in_within("db1", "CREATE DATABASE waits", 4 * LONG);
     let links_end = async {
         let has = "SELECT COUNT(*) FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = 'waits'";
         scene.until("db2", has, |count| count == "1").await;
@@ -146,7 +146,8 @@ async fn a_commit_that_waits_on_mysql_is_no_loss() {
         for _ in 0..3 {
             let old = scene.stage.run_in("db1", &links).await.unwrap();
             for id in &old {
-                scene.stage.run_in("db1", &format!("KILL {}", id[0])).await.unwrap();
+                // It may have ended by itself.
+                let _ = scene.stage.run_in("db1", &format!("KILL {}", id[0])).await;
             }
             until_async("the links are made anew", async || {
                 let now = scene.stage.run_in("db1", &links).await.unwrap();
