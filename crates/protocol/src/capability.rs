@@ -7,6 +7,8 @@
 use std::fmt;
 use std::ops::{BitAnd, BitOr};
 
+use crate::bits::set_of_bits;
+
 /// A set of capability bits.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Caps(pub u64);
@@ -99,30 +101,9 @@ caps! {
     BULK_UNIT_RESULTS = 37;
 }
 
+set_of_bits!(Caps);
+
 impl Caps {
-    /// No capability.
-    pub const NONE: Caps = Caps(0);
-
-    /// Whether all of `other` are here.
-    #[inline]
-    pub const fn has(self, other: Caps) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// Those of either.
-    #[inline]
-    #[must_use]
-    pub const fn union(self, other: Caps) -> Caps {
-        Caps(self.0 | other.0)
-    }
-
-    /// Those that are not in `other`.
-    #[inline]
-    #[must_use]
-    pub const fn without(self, other: Caps) -> Caps {
-        Caps(self.0 & !other.0)
-    }
-
     /// Those of both.
     #[inline]
     #[must_use]

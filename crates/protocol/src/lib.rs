@@ -5,6 +5,7 @@
 
 pub mod auth;
 pub mod binlog;
+mod bits;
 pub mod capability;
 pub mod certificate_proof;
 pub mod command;

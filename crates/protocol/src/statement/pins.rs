@@ -1,12 +1,14 @@
 //! What ties a session to its connection.
 
+use crate::bits::set_of_bits;
+
 /// A set of things that tie a session to its connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pins(pub u16);
 
+set_of_bits!(Pins);
+
 impl Pins {
-    /// Nothing.
-    pub const NONE: Pins = Pins(0);
     /// CREATE TEMPORARY TABLE.
     pub const TEMP_TABLE: Pins = Pins(1);
     /// GET_LOCK().
@@ -35,32 +37,6 @@ impl Pins {
     pub const ROLE: Pins = Pins(4096);
     /// A prepared statement whose text was too long to be kept (found by the session).
     pub const LONG_STATEMENT: Pins = Pins(8192);
-
-    /// Whether all of `other` are here.
-    #[inline]
-    pub const fn has(self, other: Pins) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// Those of either.
-    #[inline]
-    #[must_use]
-    pub const fn union(self, other: Pins) -> Pins {
-        Pins(self.0 | other.0)
-    }
-
-    /// Those that are not in `other`.
-    #[inline]
-    #[must_use]
-    pub const fn without(self, other: Pins) -> Pins {
-        Pins(self.0 & !other.0)
-    }
-
-    /// Whether there is none.
-    #[inline]
-    pub const fn is_empty(self) -> bool {
-        self.0 == 0
-    }
 
     /// Readable names, for messages.
     pub fn names(self) -> Vec<&'static str> {

@@ -3,13 +3,15 @@
 //! Such a text has the right answer only on the connection on which that statement ran. Each thing has its own bit, since each is left
 //! behind, and can be restored elsewhere, in its own way.
 
+use crate::bits::set_of_bits;
+
 /// What a text asks for that earlier statements left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recalls(pub u8);
 
+set_of_bits!(Recalls);
+
 impl Recalls {
-    /// Nothing.
-    pub const NONE: Recalls = Recalls(0);
     /// LAST_INSERT_ID() without an argument, `@@last_insert_id`, `@@identity`.
     pub const INSERT_ID: Recalls = Recalls(1);
     /// ROW_COUNT(): of the statement before.
@@ -24,32 +26,6 @@ impl Recalls {
     pub const PROFILE: Recalls = Recalls(32);
     /// `@@last_gtid`, WSREP_LAST_WRITTEN_GTID(), WSREP_LAST_SEEN_GTID().
     pub const LAST_GTID: Recalls = Recalls(64);
-
-    /// Whether all of `other` are here.
-    #[inline]
-    pub const fn has(self, other: Recalls) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// Those of either.
-    #[inline]
-    #[must_use]
-    pub const fn union(self, other: Recalls) -> Recalls {
-        Recalls(self.0 | other.0)
-    }
-
-    /// Those that are not in `other`.
-    #[inline]
-    #[must_use]
-    pub const fn without(self, other: Recalls) -> Recalls {
-        Recalls(self.0 & !other.0)
-    }
-
-    /// Whether there is none.
-    #[inline]
-    pub const fn is_empty(self) -> bool {
-        self.0 == 0
-    }
 
     /// Readable names, for messages.
     pub fn names(self) -> Vec<&'static str> {

@@ -1,12 +1,14 @@
 //! What SET changes of a session that is found by its text only.
 
+use crate::bits::set_of_bits;
+
 /// Settings of the session that are found by their text only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sets(pub u8);
 
+set_of_bits!(Sets);
+
 impl Sets {
-    /// None of them.
-    pub const NONE: Sets = Sets(0);
     /// SET TRANSACTION, without SESSION or GLOBAL, or SET @@tx_isolation and its like: for the next transaction.
     pub const TRANSACTION: Sets = Sets(1);
     /// SET ROLE.
@@ -24,17 +26,4 @@ impl Sets {
     /// SET STATEMENT x = y FOR ...: its answer reports the value y, which holds no longer; the session's own value is reported only by
     /// some later answer that has anything else to report.
     pub const FOR_ONE_STATEMENT: Sets = Sets(64);
-
-    /// Whether all of `other` are here.
-    #[inline]
-    pub const fn has(self, other: Sets) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    #[inline]
-    /// Those of either.
-    #[must_use]
-    pub const fn union(self, other: Sets) -> Sets {
-        Sets(self.0 | other.0)
-    }
 }
