@@ -95,7 +95,7 @@ pub struct Capacity {
     #[arg(long, value_name = "CONDITION", value_parser = condition)]
     allow: Vec<Condition>,
     /// Look whether it may be done, and say what would be done; nothing is changed
-    #[arg(long, conflicts_with = "passive")]
+    #[arg(long, conflicts_with_all = ["passive", "json", "html"])]
     dry_run: bool,
     /// Sessions of this account on the node are no clients (monitoring); may be given several times
     #[arg(long, value_name = "NAME")]
@@ -156,7 +156,7 @@ impl Capacity {
         let plan = self.plan(site.kind, &found);
         if self.dry_run {
             node.quit();
-            for step in page::steps(&plan, &traffic.would_take_out().await?) {
+            for step in page::steps(&plan, traffic.would_take_out().await?) {
                 println!("{step}");
             }
             return Ok(ExitCode::SUCCESS);

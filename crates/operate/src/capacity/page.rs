@@ -34,8 +34,8 @@ fn ms(time: std::time::Duration) -> u64 {
     time.as_millis() as u64
 }
 
-/// What a run would do, in its order. `taken_out`: what would come of taking the node out of traffic.
-pub fn steps(plan: &Plan, taken_out: &str) -> Vec<String> {
+/// What a run would do, in its order. `out` and `back`: how the node is taken out of traffic, and given back.
+pub fn steps(plan: &Plan, (out, back): (String, Option<String>)) -> Vec<String> {
     let caught_up = format!("until it has caught up, for at most {} s", plan.catch_up_max.as_secs());
     let (stop, resume) = match plan.kind {
         Kind::Galera => (
@@ -54,13 +54,13 @@ pub fn steps(plan: &Plan, taken_out: &str) -> Vec<String> {
     );
     let mut steps = vec![
         "this would be done, and nothing was changed:".to_owned(),
-        taken_out.to_owned(),
+        out,
         format!("the usual rate is looked at for {} s", plan.baseline.as_secs()),
     ];
     steps.extend(stop);
     steps.push(held);
     steps.extend(resume);
-    steps.push("the node is given its traffic again".to_owned());
+    steps.extend(back);
     steps
 }
 

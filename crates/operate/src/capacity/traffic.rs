@@ -72,23 +72,21 @@ fn text(failure: Failure) -> String {
 }
 
 impl Traffic {
-    /// What would come of taking the node out of traffic; nothing is done.
+    /// What would come of taking the node out of traffic, and how it would be given back, if it would; nothing is done.
     ///
     /// # Errors
     /// `serve` would refuse it.
-    pub async fn would_take_out(&self) -> Result<String, Failure> {
+    pub async fn would_take_out(&self) -> Result<(String, Option<String>), Failure> {
         match self {
-            Self::Nobody => Ok("nobody takes the node out of traffic (--standalone)".to_owned()),
+            Self::Nobody => Ok(("nobody takes the node out of traffic (--standalone)".to_owned(), None)),
             Self::Served(served) if served.was_drained => {
-                Ok("the node is drained already, and stays so".to_owned())
+                Ok(("the node is drained already, and stays so".to_owned(), None))
             }
             Self::Served(served) => {
                 let body = json!({ "temporary": true, "dry_run": true });
-                Ok(format!(
-                    "understudy drain {}: {}",
-                    served.node,
-                    served.order("drain", body).await?.message
-                ))
+                let said = served.order("drain", body).await?.message;
+                let back = format!("understudy undrain {}", served.node);
+                Ok((format!("understudy drain {}: {said}", served.node), Some(back)))
             }
         }
     }

@@ -81,7 +81,10 @@ fn preview(rotated: &Rotated, settings: &rotate::Settings) -> String {
             to.display(),
             mib(*bytes)
         ),
-        None => format!("{log} is empty, or not there: it stays\n"),
+        None if settings.log.exists() => format!("{log} is empty: it stays\n"),
+        None => format!(
+            "{log} is not there: if a run that was ended had renamed it, the server begins a new one\n"
+        ),
     };
     for path in &rotated.removed {
         text += &format!("{} is removed\n", path.display());

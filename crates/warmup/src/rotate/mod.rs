@@ -261,12 +261,9 @@ pub async fn preview(server: &Server, settings: &Settings) -> Result<Rotated, Ro
         return Err(RotateError::NotLogging { at: writer.at, log: written });
     }
     writer.link.quit();
-    // A run that ended before its flush has renamed the log already: the new file is what is left to do.
-    let renamed = files.written().map(|path| {
-        let bytes = fs::metadata(path).map_or(0, |about| about.len());
-        (files.numbered(1), bytes)
-    });
-    let removed = files.surplus(settings.keep_files, files.log.exists() && renamed.is_some())?;
+    let bytes = fs::metadata(&files.log).map_or(0, |about| about.len());
+    let renamed = (bytes > 0).then(|| (files.numbered(1), bytes));
+    let removed = files.surplus(settings.keep_files, renamed.is_some())?;
     let removed_bytes = removed.iter().filter_map(|path| Some(fs::metadata(path).ok()?.len())).sum();
     Ok(Rotated { renamed, removed, removed_bytes, ..Rotated::default() })
 }

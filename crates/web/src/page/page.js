@@ -11,7 +11,7 @@ const DAY_MS = 86_400_000, JOURNAL_STEP = 50, CHANGES = 5;
 
 let key = sessionStorage.getItem('key'), role = null, id = null; // id: the cluster's number in the API's paths
 let status = null, heardAt = 0, triedAt = 0, stream = null, retryMs = 1000, isWhole = false; // isWhole: samples from before this connection were asked for
-let changes = []; // of the writer, the newest first
+let changes = [], areChangesOld = true; // of the writer, the newest first
 let journal = [], journalShown = JOURNAL_STEP, journalAsked = '';
 const series = new Map(); // node -> [{ at, up, questions, writes, behind, latency }]
 
@@ -154,11 +154,13 @@ async function loadSamples() {
 }
 async function loadJournal(asked, newest) {
   journalAsked = asked;
-  const after = journal.at(-1)?.at_unix_ms ?? clock() - 7 * DAY_MS;
-  const said = await data(`/api/cluster/${id}/journal?after=${after}`).catch(() => { journalAsked = ''; });
-  journal.push(...(said ?? []).filter((entry) => entry.at_unix_ms > (journal.at(-1)?.at_unix_ms ?? 0)));
-  const changed = await data(`/api/cluster/${id}/changes?after=${clock() - 7 * DAY_MS}`).catch(() => { journalAsked = ''; });
-  if (changed) changes = changed.reverse();
+  const week = clock() - 7 * DAY_MS, again = () => { journalAsked = ''; };
+  const said = await data(`/api/cluster/${id}/journal?after=${journal.at(-1)?.at_unix_ms ?? week}`).catch(again) ?? [];
+  journal.push(...said.filter((entry) => entry.at_unix_ms > (journal.at(-1)?.at_unix_ms ?? 0)));
+  areChangesOld ||= said.length > 0;
+  const known = areChangesOld && await data(`/api/cluster/${id}/changes?after=${week}`).catch(again);
+  // What was asked for since then is newer.
+  if (known && asked === journalAsked) [changes, areChangesOld] = [known.reverse(), false];
   // The decision is on disk a little later than it is in the state.
   if (newest && !journal.slice(-JOURNAL_STEP).some(({ text }) => text === newest)) journalAsked = '';
   drawJournal();
@@ -399,7 +401,7 @@ async function give({ order, node, from }) {
 function forget(why = '') {
   hangUp();
   sessionStorage.removeItem('key');
-  [key, status, role, journal, changes, journalAsked] = [null, null, null, [], [], ''];
+  [key, status, role, journal, changes, areChangesOld, journalAsked] = [null, null, null, [], [], true, ''];
   series.clear();
   $('cluster').hidden = $('forget').hidden = true;
   $('login').hidden = false;

@@ -58,7 +58,7 @@ pub struct Measure {
     #[arg(long, value_name = "TIME", default_value = "6h", value_parser = span)]
     pub(super) within: Duration,
     /// Look whether it may be done, and say what would be done and which transfer is expected; nothing is changed
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["json", "out_dir"])]
     pub(super) dry_run: bool,
     /// As JSON, on standard output
     #[arg(long)]

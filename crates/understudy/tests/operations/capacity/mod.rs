@@ -231,6 +231,7 @@ async fn refusals(scene: &Scene, writer: &str) {
         "held for 7 s",
         "UNLOCK TABLES",
         "SET GLOBAL wsrep_desync = OFF",
+        "understudy undrain db3",
     ];
     let places: Vec<_> = steps.iter().map(|step| told.find(step)).collect();
     assert!(places.is_sorted() && places.iter().all(Option::is_some), "{told}");
