@@ -57,13 +57,7 @@ cargo fuzz build --sanitizer "$sanitizer" >"$work/build" 2>&1 || {
 # Runs one target to its end; leaves its line in $work/NAME.line, and $work/NAME.failed when it failed.
 run() {
     local name=$1 log=$work/$1.log dictionary=packet code input why
-    case $name in
-        statement | command) dictionary=statement ;;
-        health) dictionary=health ;;
-        slowlog) dictionary=slowlog ;;
-        ndb) dictionary=ndb ;;
-        gtid) dictionary=gtid ;;
-    esac
+    [ ! -e "dictionaries/$name" ] || dictionary=$name
     mkdir -p "corpus/$name" "artifacts/$name"
     # A crash of a run before is not this run's.
     touch "$work/$name.began"

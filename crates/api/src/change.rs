@@ -16,8 +16,6 @@ const AFTER_MS: u64 = 60_000;
 pub struct WriterChange {
     /// What kind of change was decided first; none where no node could be chosen.
     pub change: Option<Change>,
-    /// Whether anybody would ask why: not a start of Understudy after which the same node writes as before, or the first one.
-    pub notable: bool,
     /// The writer before; none at a first start.
     pub from: Option<String>,
     /// The node that was chosen last.
@@ -53,6 +51,12 @@ pub enum End {
 }
 
 impl WriterChange {
+    /// Whether anybody would ask why: not a start of Understudy after which the same node writes as before, or the first one.
+    pub fn is_notable(&self) -> bool {
+        let is_start = self.change == Some(Change::Start) && (self.from.is_none() || self.from == self.to);
+        !is_start || self.done.iter().any(|entry| entry.about == About::NobodyWrites)
+    }
+
     /// When the trouble with the old writer was noticed first, in milliseconds since 1970.
     pub fn first_sign_unix_ms(&self) -> Option<u64> {
         let is_of_writer = |entry: &&Decision| matches!(&entry.about, About::Node { node, .. } if Some(node) == self.from.as_ref());
@@ -68,7 +72,6 @@ impl WriterChange {
     fn begun(entry: &Decision) -> Self {
         Self {
             change: None,
-            notable: true,
             from: None,
             to: None,
             term: entry.term,
@@ -103,11 +106,6 @@ impl WriterChange {
         }
         self.term = entry.term;
     }
-
-    fn is_notable(&self) -> bool {
-        let is_start = self.change == Some(Change::Start) && (self.from.is_none() || self.from == self.to);
-        !is_start || self.done.iter().any(|entry| entry.about == About::NobodyWrites)
-    }
 }
 
 /// All changes of the writer in the journal, the oldest first.
@@ -132,9 +130,6 @@ pub fn changes(journal: &[Decision]) -> Vec<WriterChange> {
                 }
             }
         }
-    }
-    for change in &mut all {
-        change.notable = change.is_notable();
     }
     all
 }
@@ -230,7 +225,7 @@ mod tests {
         assert_eq!(times(&failover.after), [day + 9]);
         assert_eq!(failover.clients.as_ref().map(|clients| clients.held), Some(day), "not a later count");
         assert_eq!((outage.change, outage.to.as_deref(), outage.end), (None, Some("db2"), End::Writes));
-        assert_eq!((outage.notable, outage.clients.is_some()), (true, true));
+        assert_eq!((outage.is_notable(), outage.clients.is_some()), (true, true));
         assert_eq!((switchover.end, switchover.seen.len()), (End::Open, 0));
         assert_eq!([day + 7, day + 10, 2 * day].map(|at| failover.distance_ms(at)), [0, 2, day - 8]);
     }

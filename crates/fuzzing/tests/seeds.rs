@@ -120,14 +120,11 @@ fn seeds(name: &str) -> Vec<Vec<u8>> {
     paths.iter().map(|path| std::fs::read(path).unwrap()).collect()
 }
 
-/// The words that the fuzzer has for this check: a word stands in quotes, bytes that are no text as `\xNN` (libFuzzer's format of dictionaries).
+/// The words that the fuzzer has for this check, which are those of packets where it has none of its own: a word stands in quotes, bytes that are no text as `\xNN` (libFuzzer's format of dictionaries).
 fn dictionary(name: &str) -> Vec<Vec<u8>> {
-    let file = match name {
-        "statement" | "command" => "statement",
-        "health" | "slowlog" | "ndb" | "gtid" => name,
-        _ => "packet",
-    };
-    let text = std::fs::read_to_string(fuzz().join("dictionaries").join(file)).unwrap();
+    let all = fuzz().join("dictionaries");
+    let own = Some(all.join(name)).filter(|file| file.exists());
+    let text = std::fs::read_to_string(own.unwrap_or_else(|| all.join("packet"))).unwrap();
     let words: Vec<Vec<u8>> = text
         .lines()
         .filter(|line| !line.is_empty() && !line.starts_with('#'))

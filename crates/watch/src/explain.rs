@@ -51,7 +51,7 @@ impl Explain {
         let nearest = all
             .iter()
             .rev()
-            .filter(|change| change.notable)
+            .filter(|change| change.is_notable())
             .min_by_key(|change| change.distance_ms(self.when));
         let change =
             nearest.ok_or_else(|| Failure::Failed("the journal has no change of the writer".into()))?;

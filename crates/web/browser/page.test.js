@@ -196,7 +196,7 @@ async function texts(page, url, key, user) {
   const other = await open(page.context().browser(), url);
   const entry = (at, kind) => ({ at_unix_ms: Date.now() - at, level: HOSTILE, text: HOSTILE, about: { kind, node: HOSTILE, from: HOSTILE } });
   const journal = [entry(9000, 'chosen'), entry(8000, 'writes')];
-  const change = { change: HOSTILE, notable: true, from: HOSTILE, to: HOSTILE, term: 1, decided_unix_ms: Date.now() - 9000, end: 'writes', ended_unix_ms: Date.now() - 8000, seen: [], done: journal, after: [], clients: { since_unix_ms: 0, connected: 1, held: HOSTILE, held_at_most_ms: null, left: 0, moved: 0, again: 0, errors: [[HOSTILE, HOSTILE]] } };
+  const change = { change: HOSTILE, from: HOSTILE, to: HOSTILE, term: 1, decided_unix_ms: Date.now() - 9000, end: 'writes', ended_unix_ms: Date.now() - 8000, seen: [], done: journal, after: [], clients: { since_unix_ms: 0, connected: 1, held: HOSTILE, held_at_most_ms: null, left: 0, moved: 0, again: 0, errors: [[HOSTILE, HOSTILE]] } };
   const json = (said) => ({ contentType: 'application/json', body: JSON.stringify({ success: true, message: '', data: said }) });
   await other.route('**/v1/live', (route) => route.fulfill({ contentType: 'text/event-stream', body: `event: status\ndata: ${JSON.stringify({ ...spoil(real), order: HOSTILE, hold_because: HOSTILE })}\n\n` }));
   await other.route('**/journal?*', (route) => route.fulfill(json(journal)));

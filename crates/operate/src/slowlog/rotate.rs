@@ -70,10 +70,13 @@ impl Rotate {
     }
 }
 
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / 1_048_576.0
+}
+
 /// What would be done.
 fn preview(rotated: &Rotated, settings: &rotate::Settings) -> String {
     let log = settings.log.display();
-    let mib = |bytes: u64| bytes as f64 / 1_048_576.0;
     let mut text = "this would be done, and nothing was changed:\n".to_owned();
     text += &match &rotated.renamed {
         Some((to, bytes)) => format!(
@@ -98,7 +101,6 @@ fn preview(rotated: &Rotated, settings: &rotate::Settings) -> String {
 fn sentences(rotated: &Rotated, settings: &rotate::Settings) -> String {
     let log = settings.log.display();
     let ms = rotated.flushed_in.as_secs_f64() * 1000.0;
-    let mib = |bytes: u64| bytes as f64 / 1_048_576.0;
     let mut text = match &rotated.renamed {
         Some((to, bytes)) => {
             format!(

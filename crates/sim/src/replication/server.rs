@@ -396,7 +396,6 @@ impl Server {
             gtid_strict_mode: true,
             position: Some(self.position()),
             underway: self.underway(),
-
             applied_as_replica: self
                 .slave_pos
                 .as_ref()

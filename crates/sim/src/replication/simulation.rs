@@ -234,16 +234,7 @@ pub fn anything(world: &mut World, dice: &Rc<Dice>, orders: &mut Vec<(u64, u64)>
             world.servers[node].shuts_out.push(other);
             world.later(back, move |world| world.servers[node].shuts_out.clear());
         }
-        12 | 13 => {
-            world.note("-- our process is killed");
-            world.end_process();
-            world.later(back / 2, |world| {
-                if world.brain.is_none() {
-                    world.note("-- our process begins");
-                    world.start_process();
-                }
-            });
-        }
+        12 | 13 => restart_process(world, back / 2),
         14 => {
             world.note("-- our process does not run");
             world.stalled_until = world.stalled_until.max(world.now + back);
@@ -560,20 +551,6 @@ fn of_a_replica(world: &mut World, dice: &Rc<Dice>) {
             world.kill(node);
             world.later(back, move |world| start(world, node, None));
         }
-        5 => {
-            world.note(&format!("-- the link to {} ends", world.names[0]));
-            world.end_link(0);
-        }
-        6 => {
-            world.note("-- our process is killed");
-            world.end_process();
-            world.later(back / 2, |world| {
-                if world.brain.is_none() {
-                    world.note("-- our process begins");
-                    world.start_process();
-                }
-            });
-        }
         1 => {
             world.servers[node].frozen = true;
             world.later(back, move |world| world.servers[node].frozen = false);
@@ -586,8 +563,25 @@ fn of_a_replica(world: &mut World, dice: &Rc<Dice>) {
             world.servers[node].lags = true;
             world.later(back, move |world| world.servers[node].lags = false);
         }
-        _ => world.servers[node].refuses = true,
+        4 => world.servers[node].refuses = true,
+        5 => {
+            world.note(&format!("-- the link to {} ends", world.names[0]));
+            world.end_link(0);
+        }
+        _ => restart_process(world, back / 2),
     }
+}
+
+/// Our process is killed, and begins anew after so long.
+fn restart_process(world: &mut World, after: Duration) {
+    world.note("-- our process is killed");
+    world.end_process();
+    world.later(after, |world| {
+        if world.brain.is_none() {
+            world.note("-- our process begins");
+            world.start_process();
+        }
+    });
 }
 
 /// The servers get other places in the configuration.

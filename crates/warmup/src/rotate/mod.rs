@@ -189,18 +189,8 @@ pub enum RotateError {
 
 /// Rotates once. Only one process may do so at a time; a second one gets an error.
 pub async fn rotate(server: &Server, settings: &Settings) -> Result<Rotated, RotateError> {
-    let log = resolved(&settings.log);
-    if let Some(sentence) = input::unusable_log(&log) {
-        return Err(RotateError::Log(sentence));
-    }
-    let files = Files::of(log);
-    let _locked = files.lock()?;
-    let mut writer = Writer::connect(server).await?;
-    let writes_file = writer.check(&files.log).await?;
-    if let Some(written) = files.written() {
-        if !writes_file {
-            return Err(RotateError::NotLogging { at: writer.at, log: written });
-        }
+    let (files, _locked, mut writer, written) = prepare(server, settings).await?;
+    if let Some(written) = written {
         writer.prove(&written, settings.wait_max).await?;
     }
     let mut rotated = Rotated::default();
@@ -247,25 +237,33 @@ pub async fn rotate(server: &Server, settings: &Settings) -> Result<Rotated, Rot
 /// What [`rotate`] would do now, by the files and the server's settings; nothing is changed. The proof that the server has this very file open is not
 /// part of it: for that, a statement is logged.
 pub async fn preview(server: &Server, settings: &Settings) -> Result<Rotated, RotateError> {
-    let log = resolved(&settings.log);
-    if let Some(sentence) = input::unusable_log(&log) {
-        return Err(RotateError::Log(sentence));
-    }
-    let files = Files::of(log);
-    let _locked = files.lock()?;
-    let mut writer = Writer::connect(server).await?;
-    let writes_file = writer.check(&files.log).await?;
-    if let Some(written) = files.written()
-        && !writes_file
-    {
-        return Err(RotateError::NotLogging { at: writer.at, log: written });
-    }
+    let (files, _locked, writer, _) = prepare(server, settings).await?;
     writer.link.quit();
     let bytes = fs::metadata(&files.log).map_or(0, |about| about.len());
     let renamed = (bytes > 0).then(|| (files.numbered(1), bytes));
     let removed = files.surplus(settings.keep_files, renamed.is_some())?;
     let removed_bytes = removed.iter().filter_map(|path| Some(fs::metadata(path).ok()?.len())).sum();
     Ok(Rotated { renamed, removed, removed_bytes, ..Rotated::default() })
+}
+
+/// The files with their lock, the server, which names this log as its own, and the file that it writes, if that is to be rotated.
+async fn prepare<'a>(
+    server: &'a Server,
+    settings: &Settings,
+) -> Result<(Files, File, Writer<'a>, Option<PathBuf>), RotateError> {
+    let log = resolved(&settings.log);
+    if let Some(sentence) = input::unusable_log(&log) {
+        return Err(RotateError::Log(sentence));
+    }
+    let files = Files::of(log);
+    let locked = files.lock()?;
+    let mut writer = Writer::connect(server).await?;
+    let writes_file = writer.check(&files.log).await?;
+    let written = files.written();
+    if let Some(log) = written.clone().filter(|_| !writes_file) {
+        return Err(RotateError::NotLogging { at: writer.at, log });
+    }
+    Ok((files, locked, writer, written))
 }
 
 /// The server that writes the log.
