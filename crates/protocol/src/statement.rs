@@ -104,6 +104,8 @@ pub struct Statement {
     /// DDL after which a list of tables by their engines, of views, triggers and stored functions may be out of date; also whatever is
     /// not understood. What a CALL does is not seen.
     pub touches_engines: bool,
+    /// A CREATE TABLE of one that is not temporary, alone in its text.
+    pub makes_table: bool,
     /// It is a KILL that names the connection it comes from by an expression: `KILL CONNECTION_ID()`.
     pub kills_own: bool,
     /// It only reads and waits (SELECT SLEEP(1), DO GET_LOCK(...)): when it is aborted, it leaves nothing behind. It need not be a
@@ -198,6 +200,7 @@ impl Statement {
             insert_id: InsertId::Kept,
             asks_connection_id: false,
             touches_engines: false,
+            makes_table: false,
             kills_own: false,
             leaves_no_trace: false,
             alone: false,

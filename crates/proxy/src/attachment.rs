@@ -600,7 +600,8 @@ async fn variables(
         }
     }
     session.wanted.learned_role(role.text(0, 0), flavor, &mut backend.standing);
-    if may_have_unreported && !saving::has_no_ties(ties.rows.iter().map(Vec::as_slice)) {
+    let tables_made = backend.standing.tables_made();
+    if may_have_unreported && !saving::has_no_ties(ties.rows.iter().map(Vec::as_slice), tables_made) {
         // Possibly a temporary table, or a prepared statement.
         backend.standing.pin(Pins::UNNAMED);
     }

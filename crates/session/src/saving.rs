@@ -32,8 +32,8 @@ pub const NAMES: &str = "SELECT HEX(VARIABLE_NAME), VARIABLE_TYPE FROM informati
 /// The role in force.
 pub const ROLE: &str = "SELECT CURRENT_ROLE() LIMIT 1";
 
-/// How often the session created something that ties it to its node, also inside a procedure: two rows. If not 0, it may still have it. MySQL counts
-/// temporary tables among all tables.
+/// How often the session created something that ties it to its node, also inside a procedure: two rows. MySQL counts temporary tables among all
+/// tables.
 pub fn ties(flavor: Flavor) -> &'static str {
     match flavor {
         Flavor::MariaDb => {
@@ -44,9 +44,14 @@ pub fn ties(flavor: Flavor) -> &'static str {
     }
 }
 
-/// Whether the answer to [`ties`] says that there is nothing.
-pub fn has_no_ties<'a>(mut rows: impl ExactSizeIterator<Item = &'a Row>) -> bool {
-    rows.len() == 2 && rows.all(|row| matches!(row, [_, Some(count)] if count == b"0"))
+/// Whether the answer to [`ties`] says that there is nothing. `tables_made`: by statements of the session's own, none of them temporary.
+pub fn has_no_ties<'a>(mut rows: impl ExactSizeIterator<Item = &'a Row>, tables_made: u64) -> bool {
+    rows.len() == 2
+        && rows.all(|row| {
+            let [Some(name), Some(count)] = row else { return false };
+            let harmless = if name == b"Com_create_table" { tables_made } else { 0 };
+            count == harmless.to_string().as_bytes()
+        })
 }
 
 /// How many named locks (GET_LOCK) the session holds: one row, one column. MariaDB reports them if its plugin metadata_lock_info is loaded;
@@ -359,13 +364,16 @@ mod tests {
         let kinds: Vec<_> =
             of(&[Some("DOUBLE"), Some("NULL")]).unwrap().into_iter().map(|one| one.kind).collect();
         assert_eq!(kinds, [ValueKind::Double, ValueKind::Text]);
-        let counted = |first: &str| [row(&[Some("a"), Some(first)]), row(&[Some("b"), Some("0")])];
-        assert!(has_no_ties(counted("0").iter().map(Vec::as_slice)));
-        assert!(!has_no_ties(counted("1").iter().map(Vec::as_slice)));
-        assert!(
-            !has_no_ties(counted("0")[..1].iter().map(Vec::as_slice)),
-            "the session's own limit left one out"
-        );
+        let counted = |tables: &str, prepared: &str| {
+            [row(&[Some("Com_create_table"), Some(tables)]), row(&[Some("Com_prepare_sql"), Some(prepared)])]
+        };
+        let has_none =
+            |rows: &[Vec<Option<Vec<u8>>>], made| has_no_ties(rows.iter().map(Vec::as_slice), made);
+        assert!(has_none(&counted("0", "0"), 0) && has_none(&counted("2", "0"), 2));
+        assert!(!has_none(&counted("1", "0"), 0), "stored code has made it, and it may be temporary");
+        assert!(!has_none(&counted("3", "0"), 2) && !has_none(&counted("0", "1"), 1));
+        assert!(!has_none(&counted("1", "0"), 2), "the server has begun to count anew");
+        assert!(!has_none(&counted("0", "0")[..1], 0), "the session's own limit left one out");
     }
 
     #[test]

@@ -422,6 +422,9 @@ impl Session {
         self.status = status;
         self.saw_part |= status & ok::status::MORE_RESULTS != 0;
         link.set_transaction(status & ok::status::IN_TRANS != 0);
+        if status & ok::status::AUTOCOMMIT != 0 {
+            link.set_savepoint(false);
+        }
     }
 
     /// A new link was opened, with these status bits; it has no transaction.
@@ -467,8 +470,17 @@ impl Session {
         } else {
             return; // PING and the like leave nothing in the session
         }
-        let renews =
-            flight.scanned.or_else(|| self.executed(flight)).map_or(Recalls::NONE, |scanned| scanned.renews);
+        let scanned = flight.scanned.or_else(|| self.executed(flight));
+        match scanned {
+            Some(ended) if ended.may_commit || ended.kind == StatementKind::Rollback => {
+                link.set_savepoint(false)
+            }
+            Some(set) if set.kind == StatementKind::Savepoint && !self.autocommit() => {
+                link.set_savepoint(true)
+            }
+            _ => {}
+        }
+        let renews = scanned.map_or(Recalls::NONE, |scanned| scanned.renews);
         let mut anew = Recalls::ROW_COUNT.union(renews);
         if !end.has_rows {
             anew = anew.without(Recalls::FOUND_ROWS);

@@ -70,6 +70,8 @@ pub struct Standing {
     tied: BTreeSet<u32>,
     pins: Pins,
     transaction: bool,
+    /// A savepoint was set, with autocommit off, before a transaction began.
+    has_savepoint: bool,
     /// The open transaction has changed something that no ROLLBACK undoes.
     wrote_untransactional: bool,
     /// What earlier statements left on a former link, so that this node does not know it.
@@ -86,6 +88,8 @@ pub struct Standing {
     unreported: Option<UnreportedChange>,
     /// Code that the text does not show has run. It may have set variables without a report; they can be asked for.
     ran_code: bool,
+    /// The tables that it has made by statements of its own, as far as each was alone in its text; none of them temporary.
+    tables_made: u64,
     /// The session's schema cannot be used on this node: it is gone, or the right to it.
     lacks_schema: bool,
     /// The values after the login, if they were asked for.
@@ -101,9 +105,14 @@ impl Standing {
 
     // ---- the transaction
 
-    /// Whether a transaction is open on this link.
+    /// Whether a transaction is open on this link, or a savepoint from which on one is to be rolled back.
     pub fn in_transaction(&self) -> bool {
-        self.transaction
+        self.transaction || self.has_savepoint
+    }
+
+    /// With autocommit off a savepoint lasts until the end of the transaction that is yet to begin, and no server reports it.
+    pub fn set_savepoint(&mut self, is_set: bool) {
+        self.has_savepoint = is_set;
     }
 
     /// Takes over the node's report of whether one is.
@@ -278,6 +287,16 @@ impl Standing {
     /// read before the session leaves the node in a planned move, and lost with a lost node.
     pub fn ran_code(&mut self) {
         self.ran_code = true;
+    }
+
+    /// A CREATE TABLE has succeeded.
+    pub fn made_table(&mut self) {
+        self.tables_made += 1;
+    }
+
+    /// How often that was so.
+    pub fn tables_made(&self) -> u64 {
+        self.tables_made
     }
 
     /// Whether the node must be asked for all variables before the session leaves it.

@@ -77,6 +77,9 @@ const LED: [(&str, &str); 4] = [
     ("max_join_size", "sql_big_selects"),
 ];
 
+/// They say which collation a character set brings that is named without one: MariaDB's, since 11.2, and MySQL's.
+const CHOOSE_COLLATION: [&str; 2] = ["character_set_collations", "default_collation_for_utf8mb4"];
+
 /// Variables whose reported value is not the session's present value: a time that was fixed or set back to the clock; a value that holds
 /// for one statement only; the seeds, which each RAND() changes; the node's connection id; and a time that is reported in a former time
 /// zone, or as `DEFAULT`, in which form it cannot be set.
@@ -360,6 +363,9 @@ impl Wanted {
         if statement.calls || statement.calls_stored {
             link.ran_code();
         }
+        if statement.makes_table && statement.alone {
+            link.made_table();
+        }
         self.set(text, statement, link);
         if statement.sets.has(Sets::UNREPORTED) {
             for name in unreported_variables(text, 0) {
@@ -415,7 +421,8 @@ impl Wanted {
                 self.bound = None;
                 self.reports += 1;
                 // SET CHARACTER SET takes the collation from the present schema, which may differ when it is sent again.
-                if said.starts_with("SET NAMES") {
+                let is_default = !CHOOSE_COLLATION.iter().any(|name| self.variables.contains_key(*name));
+                if said.starts_with("SET NAMES") && is_default {
                     link.need_not_ask("collation_connection");
                 }
                 self.names = Some((self.reports, said));
@@ -524,7 +531,8 @@ impl Wanted {
                 self.variables.remove(*second);
                 self.bound = None;
                 // A character set that was named by SET NAMES brings its default collation.
-                if sets != Sets::NAMES || *second != "collation_connection" {
+                let is_default = sets == Sets::NAMES && *second == "collation_connection";
+                if !is_default || CHOOSE_COLLATION.iter().any(|name| self.variables.contains_key(*name)) {
                     link.must_ask(second);
                 }
             }
@@ -595,6 +603,10 @@ impl Wanted {
             name if NOT_KEPT.iter().any(|known| known.as_bytes() == name) => link.pin(Pins::TIMESTAMP),
             name => match std::str::from_utf8(name) {
                 Ok(name) if name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_' || c == b'.') => {
+                    if CHOOSE_COLLATION.contains(&name) {
+                        // A SET NAMES that is sent again would bring another collation than it did.
+                        link.must_ask("collation_connection");
+                    }
                     self.put(name, value, link);
                 }
                 // No server variable has such a name, so it could not be set again.

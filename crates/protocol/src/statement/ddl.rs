@@ -62,6 +62,9 @@ impl Look<'_> {
         let touches = !is_temporary && !matches!(next, Some(Token::Word(word)) if has_no_table(word));
         self.touches_engines |= touches;
         // CREATE TABLE ... SELECT numbers its rows.
-        if is_temporary || is(next, "TABLE") { self.numbering(!is_temporary) } else { self.write(true) }
+        let makes_table = is(next, "TABLE");
+        let statement =
+            if is_temporary || makes_table { self.numbering(!is_temporary) } else { self.write(true) };
+        Statement { makes_table, ..statement }
     }
 }

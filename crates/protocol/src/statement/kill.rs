@@ -7,7 +7,7 @@ use super::look::Look;
 use super::word::is;
 
 impl<'a> Look<'a> {
-    /// KILL [HARD | SOFT] [CONNECTION | QUERY [ID]] n
+    /// KILL [HARD | SOFT] [CONNECTION | QUERY [ID]] n. A Galera node commits an open transaction at it (seen on MariaDB 10.11.19).
     pub(super) fn kill(&mut self) -> Statement {
         let mut query_only = false;
         let mut next = self.next();
@@ -26,11 +26,11 @@ impl<'a> Look<'a> {
             }
             _ => {
                 self.kills_own = self.is_own_id(next);
-                return self.plain(StatementKind::Kill { query_only, id: None }, false);
+                return self.plain(StatementKind::Kill { query_only, id: None }, true);
             }
         };
         let id = if self.next().is_some() { None } else { id }; // more: an expression
-        self.plain(StatementKind::Kill { query_only, id }, false)
+        self.plain(StatementKind::Kill { query_only, id }, true)
     }
 
     /// Whether what begins with `first` and ends the statement is the connection's own number: CONNECTION_ID() or

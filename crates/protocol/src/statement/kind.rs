@@ -52,7 +52,8 @@ impl<'a> Look<'a> {
         let upper = Upper::of(word);
         match upper.as_bytes() {
             b"SELECT" => self.select(),
-            b"VALUES" | b"TABLE" | b"DO" => self.read(),
+            b"DO" => self.may_release_locks(),
+            b"VALUES" | b"TABLE" => self.read(),
             b"WITH" => self.with(),
             b"DESC" | b"DESCRIBE" | b"EXPLAIN" => self.explain(),
             b"SHOW" => self.show(),
@@ -91,11 +92,13 @@ impl<'a> Look<'a> {
             b"ANALYZE" => self.analyze(),
             b"DROP" => self.drop(),
             b"LOCK" => {
-                self.pin(Pins::LOCK_TABLES);
+                let what = self.locked();
+                self.pin(what);
                 self.write(true)
             }
             b"UNLOCK" => {
-                self.unpin(Pins::LOCK_TABLES);
+                let what = self.locked();
+                self.unpin(what);
                 self.write(true)
             }
             b"FLUSH" => self.flush(),
@@ -124,7 +127,7 @@ impl<'a> Look<'a> {
     }
 
     fn select(&mut self) -> Statement {
-        let found = self.read();
+        let found = self.may_release_locks();
         let warnings = if self.has_from { Recalls::WARNINGS } else { Recalls::NONE };
         Statement { renews: Recalls::FOUND_ROWS.union(warnings), ..found }
     }
@@ -145,6 +148,15 @@ impl<'a> Look<'a> {
         let kind = if self.is_harmful || self.waits { StatementKind::Write } else { StatementKind::Read };
         let calls_stored = self.calls_stored;
         Statement { leaves_no_trace: !self.is_harmful, calls_stored, ..Statement::plain(kind) }
+    }
+
+    /// A read that may be nothing but the release of all locks by name.
+    fn may_release_locks(&mut self) -> Statement {
+        let found = self.read();
+        if self.releases_all_locks {
+            self.unpin(Pins::GET_LOCK);
+        }
+        found
     }
 
     /// WITH ... SELECT, or WITH ... UPDATE and the like, which are not told apart.
@@ -277,13 +289,22 @@ impl<'a> Look<'a> {
         Statement::write(true)
     }
 
+    /// LOCK TABLES, LOCK INSTANCE FOR BACKUP: what it locks; likewise UNLOCK.
+    fn locked(&mut self) -> Pins {
+        if is(self.next(), "INSTANCE") { Pins::BACKUP_LOCK } else { Pins::LOCK_TABLES }
+    }
+
     /// BACKUP LOCK t, BACKUP UNLOCK, BACKUP STAGE x
     fn backup(&mut self) -> Statement {
         let what = self.next();
-        if is(what, "UNLOCK") || (is(what, "STAGE") && is(self.next(), "END")) {
-            self.unpin(Pins::LOCK_TABLES);
+        if is(what, "UNLOCK") {
+            self.unpin(Pins::BACKUP_LOCK);
+        } else if !is(what, "STAGE") {
+            self.pin(Pins::BACKUP_LOCK);
+        } else if is(self.next(), "END") {
+            self.unpin(Pins::BACKUP_STAGE);
         } else {
-            self.pin(Pins::LOCK_TABLES);
+            self.pin(Pins::BACKUP_STAGE);
         }
         self.write(true)
     }

@@ -42,17 +42,31 @@ pub(super) struct Lexer<'a> {
     pub(super) is_doubtful: bool,
     /// Whether space or a comment stood before the last token.
     pub(super) had_gap: bool,
+    /// The text is not UTF-8: some of its bytes may be space, see [`is_space_somewhere`].
+    is_of_other_charset: bool,
 }
 
 impl<'a> Lexer<'a> {
     pub(super) fn new(sql: &'a [u8], status: u16) -> Lexer<'a> {
-        Lexer { left: sql, from: sql, status, open_comments: 0, is_doubtful: false, had_gap: false }
+        Lexer {
+            left: sql,
+            from: sql,
+            status,
+            open_comments: 0,
+            is_doubtful: false,
+            had_gap: false,
+            is_of_other_charset: !sql.is_ascii() && std::str::from_utf8(sql).is_err(),
+        }
     }
 
     #[allow(clippy::inline_always)] // see `Look::note`
     #[inline(always)]
     pub(super) fn next(&mut self) -> Option<Token<'a>> {
         self.had_gap = self.skip_gap();
+        if self.is_of_other_charset {
+            self.skip_space_of_charset();
+        }
+        let last = self.from;
         self.from = self.left;
         let (&first, rest) = self.left.split_first()?;
         // Most tokens by far.
@@ -72,7 +86,11 @@ impl<'a> Lexer<'a> {
                 self.left = &rest[1..];
                 Token::Assign
             }
-            b'0'..=b'9' => Token::Number(self.take_while(is_in_word)),
+            b'0'..=b'9' => {
+                // Nothing between a point and the number.
+                let is_behind_point = matches!(last, [b'.', behind @ ..] if behind.len() == self.left.len());
+                Token::Number(self.number(is_behind_point))
+            }
             _ => {
                 if first == 0 {
                     self.is_doubtful = true;
@@ -135,6 +153,47 @@ impl<'a> Lexer<'a> {
         }
     }
 
+    /// The space that only some character sets have.
+    fn skip_space_of_charset(&mut self) {
+        while let [first, rest @ ..] = self.left
+            && is_space_somewhere(*first)
+        {
+            self.is_doubtful = true;
+            self.left = rest;
+            self.skip_gap();
+            self.had_gap = true;
+        }
+    }
+
+    /// Digits, an exponent. Letters that follow at once are a name's, but behind a point and behind an exponent no name goes on: `1.5INTO`.
+    fn number(&mut self, is_behind_point: bool) -> &'a [u8] {
+        let whole = self.left;
+        let taken = self.take_while(is_in_word);
+        let digits = |bytes: &[u8]| bytes.iter().take_while(|b| b.is_ascii_digit()).count();
+        let mut end = digits(taken);
+        let has_exponent = match (&taken[end..], self.left) {
+            ([b'e' | b'E', power @ ..], _) if digits(power) > 0 => {
+                end += 1 + digits(power);
+                true
+            }
+            ([b'e' | b'E'], [b'+' | b'-', power @ ..]) if digits(power) > 0 => {
+                end += 2 + digits(power);
+                let (number, left) = whole.split_at(end);
+                self.left = left;
+                self.is_doubtful |= left.first().is_some_and(|&b| is_in_word(b));
+                return number;
+            }
+            _ => false,
+        };
+        if end == taken.len() || !(is_behind_point || has_exponent) {
+            return taken;
+        }
+        self.is_doubtful = true;
+        let (number, left) = whole.split_at(end);
+        self.left = left;
+        number
+    }
+
     fn skip_line(&mut self) {
         let end = memchr(b'\n', self.left).unwrap_or(self.left.len());
         self.left = &self.left[end..];
@@ -151,7 +210,10 @@ impl<'a> Lexer<'a> {
     }
 
     fn take_while(&mut self, is_in: impl Fn(u8) -> bool) -> &'a [u8] {
-        let end = self.left.iter().position(|&b| !is_in(b)).unwrap_or(self.left.len());
+        let mut end = self.left.iter().position(|&b| !is_in(b)).unwrap_or(self.left.len());
+        if self.is_of_other_charset {
+            end = self.left[..end].iter().position(|&b| is_space_somewhere(b)).unwrap_or(end);
+        }
         let (taken, left) = self.left.split_at(end);
         self.left = left;
         // In some East Asian character sets the second byte of a letter may look like punctuation.
@@ -230,6 +292,12 @@ impl<'a> Lexer<'a> {
         }
         None
     }
+}
+
+/// Space in some character set of one byte a letter (`ctype` of MySQL's and MariaDB's `strings/`: latin1, koi8r, macroman, cp850): a no-break space.
+/// In others it is a letter, or a part of one.
+fn is_space_somewhere(b: u8) -> bool {
+    matches!(b, 0x9A | 0xA0 | 0xCA | 0xFF)
 }
 
 fn is_in_word(b: u8) -> bool {

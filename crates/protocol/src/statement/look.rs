@@ -19,6 +19,8 @@ pub(super) struct Look<'a> {
     pub(super) waits: bool,
     /// It calls what may be a stored function.
     pub(super) calls_stored: bool,
+    /// It ends with RELEASE_ALL_LOCKS() behind SELECT or DO: nothing keeps that from being called.
+    pub(super) releases_all_locks: bool,
     /// It has a FROM, not in parentheses, and not of DUAL.
     pub(super) has_from: bool,
     /// Parentheses open at the last token.
@@ -50,6 +52,7 @@ impl<'a> Look<'a> {
             is_harmful: false,
             waits: false,
             calls_stored: false,
+            releases_all_locks: false,
             has_from: false,
             depth: 0,
             has_ended: false,
@@ -92,6 +95,7 @@ impl<'a> Look<'a> {
         self.is_harmful = false;
         self.waits = false;
         self.calls_stored = false;
+        self.releases_all_locks = false;
         self.has_from = false;
         self.depth = 0;
         self.has_ended = false;
@@ -245,10 +249,18 @@ impl<'a> Look<'a> {
         }
         match name {
             b"GET_LOCK" => self.pin(Pins::GET_LOCK),
-            b"RELEASE_ALL_LOCKS" => self.unpin(Pins::GET_LOCK),
+            b"RELEASE_ALL_LOCKS" => self.note_release(),
             b"LAST_INSERT_ID" => {} // its argument decides
             _ => self.recalls(of_function(name)),
         }
+    }
+
+    /// At the parenthesis behind RELEASE_ALL_LOCKS.
+    fn note_release(&mut self) {
+        let mut behind = self.lexer.clone();
+        self.releases_all_locks = (is(self.before, "SELECT") || is(self.before, "DO"))
+            && behind.next() == Some(Token::Punct(b')'))
+            && matches!(behind.next(), None | Some(Token::Punct(b';')));
     }
 
     fn calls_unknown(&mut self) {

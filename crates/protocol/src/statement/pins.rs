@@ -13,7 +13,7 @@ impl Pins {
     pub const TEMP_TABLE: Pins = Pins(1);
     /// GET_LOCK().
     pub const GET_LOCK: Pins = Pins(2);
-    /// LOCK TABLES, FLUSH TABLES WITH READ LOCK, BACKUP LOCK, BACKUP STAGE.
+    /// LOCK TABLES, FLUSH TABLES WITH READ LOCK.
     pub const LOCK_TABLES: Pins = Pins(4);
     /// `@x` was given a value.
     pub const USER_VARIABLE: Pins = Pins(8);
@@ -38,12 +38,17 @@ impl Pins {
     /// A prepared statement whose text was too long to be kept (found by the session).
     pub const LONG_STATEMENT: Pins = Pins(8192);
 
+    /// BACKUP LOCK, LOCK INSTANCE FOR BACKUP.
+    pub const BACKUP_LOCK: Pins = Pins(16384);
+    /// BACKUP STAGE.
+    pub const BACKUP_STAGE: Pins = Pins(32768);
+
     /// Readable names, for messages.
     pub fn names(self) -> Vec<&'static str> {
-        const NAMES: [(Pins, &str); 14] = [
+        const NAMES: [(Pins, &str); 16] = [
             (Pins::TEMP_TABLE, "temporary table"),
             (Pins::GET_LOCK, "GET_LOCK"),
-            (Pins::LOCK_TABLES, "table or backup lock"),
+            (Pins::LOCK_TABLES, "table lock"),
             (Pins::USER_VARIABLE, "user variable"),
             (Pins::HANDLER, "open HANDLER"),
             (Pins::TEXT_PREPARE, "PREPARE in SQL"),
@@ -55,6 +60,8 @@ impl Pins {
             (Pins::TIMESTAMP, "SET timestamp or insert_id"),
             (Pins::ROLE, "SET ROLE beside other statements"),
             (Pins::LONG_STATEMENT, "prepared statement too long to be kept"),
+            (Pins::BACKUP_LOCK, "backup lock"),
+            (Pins::BACKUP_STAGE, "BACKUP STAGE"),
         ];
         NAMES.iter().filter(|(pin, _)| self.has(*pin)).map(|&(_, name)| name).collect()
     }

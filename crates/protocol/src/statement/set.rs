@@ -45,6 +45,10 @@ impl<'a> Look<'a> {
         while let Some(token) = self.next() {
             if self.depth == 0 && is(Some(token), "FOR") {
                 let Some(inner) = self.next() else { break };
+                if is(Some(inner), "SET") {
+                    // Its changes are reported in one answer with those that are taken back.
+                    self.pin(Pins::UNNAMED);
+                }
                 let inner = self.statement(inner);
                 return Statement {
                     kind: if inner.kind == StatementKind::Read {
@@ -143,7 +147,7 @@ impl<'a> Look<'a> {
                 }
                 Some(Token::Punct(b'.')) => {}
                 Some(Token::Punct(b',')) if is_transaction => {}
-                Some(Token::Word(word)) => match Upper::of(word).as_bytes() {
+                Some(Token::Word(word) | Token::Quoted(word)) => match Upper::of(word).as_bytes() {
                     b"GLOBAL" | b"PERSIST" | b"PERSIST_ONLY" | b"" => all.kind = StatementKind::Write,
                     b"TRANSACTION" => is_transaction = true,
                     b"AUTOCOMMIT" => *sets_autocommit = true,
@@ -163,9 +167,9 @@ impl<'a> Look<'a> {
         all: &mut Statement,
         sets_charset: &mut bool,
     ) -> bool {
-        let Some(Token::Word(word) | Token::SystemVariable(word)) = target else {
+        let Some(Token::Word(word) | Token::SystemVariable(word) | Token::Quoted(word)) = target else {
             all.kind = StatementKind::Write;
-            return true; // in quotes: it may be any
+            return true; // it may be any
         };
         let upper = Upper::of(word);
         if matches!(target, Some(Token::SystemVariable(_))) && !is_scope(upper.as_bytes()) {

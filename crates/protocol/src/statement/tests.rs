@@ -125,7 +125,6 @@ fn writes() {
         "SET @a = nextval(s)",
         "SET @a = f(1)",
         "SET @a = (SELECT f(1))",
-        "SET `autocommit` = 0",
         "SET STATEMENT max_statement_time=1 FOR DELETE FROM t",
         "SET STATEMENT max_statement_time=1 FOR CREATE TEMPORARY TABLE x (a INT)",
         "SET STATEMENT max_statement_time=1",
@@ -183,6 +182,14 @@ fn what_may_commit() {
         ("SET autocommit = 1", true),
         ("SET SESSION autocommit = ON", true),
         ("SET @@session.autocommit = @x", true),
+        ("SET `autocommit` = 1", true),
+        ("SET SESSION `autocommit` = 1", true),
+        ("SET @@session.`autocommit` = 1", true),
+        ("SET sql_mode = '', LOCAL `AutoCommit` = 1", true),
+        ("SET SESSION `autocommit` = 0", false),
+        ("SET SESSION `sql_mode` = ''", false),
+        ("KILL QUERY 5", true),
+        ("KILL USER 'app'", true),
         ("SET @@autocommit=0", false),
         ("SET sql_mode='', autocommit=OFF", false),
         ("SELECT 1", false),
@@ -201,6 +208,7 @@ fn what_may_commit() {
 fn the_session_alone() {
     for sql in [
         "SET autocommit=0",
+        "SET `autocommit` = 0",
         "SET SESSION autocommit = 0",
         "SET NAMES utf8mb4 COLLATE utf8mb4_bin",
         "SET CHARACTER SET 'utf8'",
@@ -259,8 +267,18 @@ fn pins() {
         ("FLUSH TABLES WITH READ LOCK", Pins::LOCK_TABLES),
         ("FLUSH LOCAL TABLES t FOR EXPORT", Pins::LOCK_TABLES),
         ("FLUSH LOGS", Pins::NONE),
-        ("BACKUP STAGE START", Pins::LOCK_TABLES),
-        ("BACKUP LOCK t", Pins::LOCK_TABLES),
+        ("BACKUP STAGE START", Pins::BACKUP_STAGE),
+        ("BACKUP LOCK t", Pins::BACKUP_LOCK),
+        ("LOCK INSTANCE FOR BACKUP", Pins::BACKUP_LOCK),
+        ("SELECT IF(0, RELEASE_ALL_LOCKS(), 1)", Pins::NONE),
+        ("SELECT RELEASE_ALL_LOCKS() FROM t WHERE 0", Pins::NONE),
+        ("EXPLAIN SELECT RELEASE_ALL_LOCKS()", Pins::NONE),
+        ("SET STATEMENT max_statement_time=1 FOR SET SESSION time_zone = '+05:00'", Pins::UNNAMED),
+        ("SELECT 1.5INTO @x", Pins::USER_VARIABLE),
+        ("SELECT a*.5INTO @x FROM t", Pins::USER_VARIABLE),
+        ("SELECT 1e5INTO @x", Pins::USER_VARIABLE),
+        ("SELECT 1E-5INTO @x", Pins::USER_VARIABLE),
+        ("SELECT 1INTO FROM t", Pins::NONE),
         ("SET @x = 1", Pins::USER_VARIABLE),
         ("SET NAMES utf8, @x = 1", Pins::USER_VARIABLE),
         ("SET sql_mode = '', @x = 1", Pins::USER_VARIABLE),
@@ -290,8 +308,11 @@ fn pins() {
     }
     for (sql, pins, unpins) in [
         ("UNLOCK TABLES", Pins::NONE, Pins::LOCK_TABLES),
-        ("BACKUP STAGE END", Pins::NONE, Pins::LOCK_TABLES),
-        ("BACKUP UNLOCK", Pins::NONE, Pins::LOCK_TABLES),
+        ("UNLOCK INSTANCE", Pins::NONE, Pins::BACKUP_LOCK),
+        ("LOCK INSTANCE FOR BACKUP; LOCK TABLES t READ; UNLOCK TABLES", Pins::BACKUP_LOCK, Pins::LOCK_TABLES),
+        ("BACKUP STAGE END", Pins::NONE, Pins::BACKUP_STAGE),
+        ("BACKUP UNLOCK", Pins::NONE, Pins::BACKUP_LOCK),
+        ("DO RELEASE_ALL_LOCKS()", Pins::NONE, Pins::GET_LOCK),
         ("SELECT RELEASE_ALL_LOCKS()", Pins::NONE, Pins::GET_LOCK),
         ("XA COMMIT 'x'", Pins::NONE, Pins::XA),
         ("UNLOCK TABLES; LOCK TABLES t READ", Pins::LOCK_TABLES, Pins::NONE),
@@ -547,4 +568,25 @@ proptest! {
         let other = if upper { sql.to_uppercase() } else { format!("\n\t{sql}  ;") };
         prop_assert_eq!(Statement::of(sql.as_bytes()), Statement::of(other.as_bytes()));
     }
+}
+
+/// A no-break space of latin1 (A0), cp850 (FF), koi8r (9A) or macroman (CA) is space there. In UTF-8 the same bytes are parts of letters.
+#[test]
+fn a_byte_that_may_be_space_ends_a_word() {
+    for space in [0xA0, 0xFF, 0x9A, 0xCA] {
+        let of = |sql: &str| {
+            let sql: Vec<u8> = sql.bytes().map(|b| if b == b'~' { space } else { b }).collect();
+            Statement::of(&sql)
+        };
+        assert_eq!(of("SELECT id~INTO @x FROM t").pins, Pins::USER_VARIABLE);
+        assert_eq!(of("SELECT id INTO~@x FROM t").pins, Pins::USER_VARIABLE);
+        assert_eq!(of("SELECT GET_LOCK~('a', 1)").pins, Pins::GET_LOCK);
+        assert_eq!(of("~LOCK~TABLES t WRITE").pins, Pins::LOCK_TABLES);
+        let updates = of("WITH x AS (SELECT 1)~UPDATE t SET n = n + 1");
+        assert_eq!((updates.kind, updates.leaves_no_trace), (StatementKind::Write, false));
+        assert_eq!(of("SELECT a~FROM t").kind, StatementKind::Write, "it may be read in another way");
+        assert_eq!(of("SELECT '~' FROM t").kind, StatementKind::Read, "in a string");
+    }
+    let letters = Statement::of("SELECT d\u{e0}, \u{e0} FROM t\u{e0}".as_bytes());
+    assert_eq!((letters.kind, letters.pins), (StatementKind::Read, Pins::NONE));
 }

@@ -557,3 +557,23 @@ fn words_are_found_in_both_cases_and_at_both_ends() {
         assert!(!names_insert_id(text.as_bytes()), "{text}");
     }
 }
+
+/// The server reports no transaction for it, and would roll back to it later.
+#[test]
+fn a_savepoint_without_autocommit_is_a_transaction() {
+    let mut session = On::new();
+    let opened = |session: &mut On, sql: &str, status: u16| {
+        run(session, &query(sql), status);
+        session.link.in_transaction()
+    };
+    assert!(!opened(&mut session, "SAVEPOINT a", AUTO), "with autocommit it is gone at once");
+    assert!(!opened(&mut session, "SET autocommit = 0", 0));
+    for ends in ["COMMIT", "ROLLBACK", "CREATE TABLE t (a INT)"] {
+        assert!(opened(&mut session, "SAVEPOINT a", 0));
+        assert!(opened(&mut session, "SELECT 1", 0));
+        assert!(opened(&mut session, "ROLLBACK TO a", 0));
+        assert!(!opened(&mut session, ends, 0), "{ends}");
+    }
+    assert!(opened(&mut session, "SAVEPOINT a", 0));
+    assert!(!opened(&mut session, "SET autocommit = 1", AUTO));
+}

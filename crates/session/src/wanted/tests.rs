@@ -274,6 +274,15 @@ fn a_collation_that_nobody_told_is_asked_for() {
     assert_eq!(asks("SET CHARACTER SET latin1"), ["collation_connection"], "it is the schema's");
     assert_eq!(asks("SET character_set_connection = DEFAULT"), ["collation_connection"]);
     assert_eq!(asks("CALL p()"), ["collation_connection"]);
+    for variable in ["character_set_collations", "default_collation_for_utf8mb4"] {
+        let mut on = On::new();
+        on.reports("SET NAMES latin1", &charsets);
+        on.reports(&format!("SET {variable} = 'x'"), &[(variable, "x")]);
+        let asked = |on: &mut On| on.link.take_must_ask().into_iter().collect::<Vec<_>>();
+        assert_eq!(asked(&mut on), ["collation_connection"], "said again, {variable} would hold for it");
+        on.reports("SET NAMES latin1", &charsets);
+        assert_eq!(asked(&mut on), ["collation_connection"], "its default is another one than elsewhere");
+    }
     let mut on = On::new();
     on.reports("SET @@sql_mode=''", &[]);
     assert_eq!(on.link.take_must_ask().into_iter().collect::<Vec<_>>(), ["sql_mode"]);

@@ -6,13 +6,14 @@ use fixture::wait::until_async;
 use lab::fault::Fault;
 use lab::stage::account::MONITOR_USER;
 use lab::stage::{ClusterKind, StagePlan};
-use link::{Link, Login};
+use link::{Endpoint, Link, LinkError, Login, Secret};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Row};
 use serde_json::Value;
 use testbed::program::Serving;
 use testbed::scene::{Scene, is_well, journal, status_when, writer};
 use testbed::writers::{Writers, connect};
+use tokio::task::JoinSet;
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -173,21 +174,83 @@ async fn a_commit_that_waits_on_mysql_is_no_loss() {
     scene.stage.down().await.unwrap();
 }
 
+/// A primary of MySQL that was cut off from its replicas while clients that connect to it directly commit. Of a group of commits one session shows that
+/// it waits; when it is back and has to become read only, none of their clients is told that its commit was well, nor one that had a transaction open.
+#[tokio::test(flavor = "multi_thread")]
+async fn commits_on_a_primary_of_mysql_that_was_replaced_are_told_to_nobody() {
+    let scene = Scene::mysql("told").await;
+    for made in [
+        "CREATE TABLE sbtest.direct (id INT PRIMARY KEY)",
+        "CREATE USER direct@localhost",
+        "GRANT ALL ON sbtest.* TO direct@localhost",
+    ] {
+        scene.stage.run_in("db1", made).await.unwrap();
+    }
+    let directory = scene.directory("failover_gap_ms = 0");
+    let serving = Serving::start(directory.path());
+    assert_eq!(writer(&status_when(&serving, "all are well", is_well)), "db1");
+    let socket = Endpoint::Unix(scene.stage.node("db1").unwrap().socket.clone());
+    let direct = async || Link::connect_to(&socket, &Login::new("direct", Secret::None), LONG).await.unwrap();
+    let mut open = direct().await;
+    for statement in ["BEGIN", "INSERT INTO sbtest.direct VALUES (100)"] {
+        open.query(statement, LONG).await.unwrap();
+    }
+    scene.stage.fault("db1", Fault::Vanish).await.unwrap();
+    let mut commits = JoinSet::new();
+    for id in 0..8 {
+        let mut link = direct().await;
+        commits.spawn(async move {
+            link.query(&format!("INSERT INTO sbtest.direct VALUES ({id})"), 4 * LONG).await
+        });
+    }
+    let waiting =
+        "SELECT STATE FROM information_schema.PROCESSLIST WHERE INFO LIKE 'INSERT INTO sbtest.direct%'";
+    let states = until_async("all commits wait", async || {
+        let states = scene.stage.run_in("db1", waiting).await.unwrap().concat();
+        let waits = |state: &&String| {
+            state.starts_with("Waiting for semi-sync ACK") || *state == "waiting for handler commit"
+        };
+        if states.iter().filter(waits).count() == 8 { Ok(states) } else { Err(states) }
+    })
+    .await;
+    let primary = writer(&status_when(&serving, "another is the primary", |status| {
+        !writer(status).is_empty() && writer(status) != "db1"
+    }));
+    scene.stage.fault("db1", Fault::Heal).await.unwrap();
+    while let Some(told) = commits.join_next().await {
+        let error = told.unwrap().expect_err("its client was told that the commit was well");
+        assert!(
+            matches!(error, LinkError::Closed | LinkError::Reset | LinkError::Rejected { .. }),
+            "{error}"
+        );
+    }
+    open.query("COMMIT", LONG).await.unwrap_err();
+    let is_held_back = |status: &Value| scene.node(status, "db1")["problem"] == "errant";
+    let status = status_when(&serving, "the old primary is held back", is_held_back);
+    assert_eq!(writer(&status), primary);
+    assert_eq!(scene.value("db1", "super_read_only").await, "1");
+    let written = scene.stage.run_in("db1", "SELECT COUNT(*) FROM sbtest.direct").await.unwrap();
+    println!("while they waited: {states:?}; rows afterwards: {written:?}");
+    drop(serving);
+    scene.stage.down().await.unwrap();
+}
+
 /// Sessions in which code has run, on MySQL.
 struct Coded {
-    /// Has variables of each type by expressions, and what a procedure and a function have set.
+    /// Has variables of each type by expressions, and what a procedure, one that failed, and a function have set; and has made a table.
     moves: Conn,
     /// What it had on its first node.
     before: Row,
-    /// Each has taken a lock; until the first switchover.
-    stays: Vec<Conn>,
+    /// Each has taken a lock, or has a temporary table, with a word of the error that tells of it; until the first switchover.
+    stays: Vec<(Conn, &'static str)>,
 }
 
 impl Coded {
-    const STATE: &str = "SELECT @i, @u, @d, @t, @e, HEX(@s), CHARSET(@s), COLLATION(@s), HEX(@b), CHARSET(@b), COLLATION(@n), @`we``ird`, @q, @o, @f, \
+    const STATE: &str = "SELECT @i, @u, @d, @t, @e, HEX(@s), CHARSET(@s), COLLATION(@s), HEX(@b), CHARSET(@b), COLLATION(@n), @`we``ird`, @q, @o, @f, @x, \
         @@sort_buffer_size, CURRENT_ROLE(), JSON_TYPE(JSON_EXTRACT(JSON_ARRAY(@u), '$[0]')), JSON_TYPE(JSON_EXTRACT(JSON_ARRAY(@d), '$[0]')), \
         JSON_TYPE(JSON_EXTRACT(JSON_ARRAY(@t), '$[0]')), JSON_TYPE(JSON_EXTRACT(JSON_ARRAY(@e), '$[0]'))";
-    const SETS: [&str; 6] = [
+    const SETS: [&str; 7] = [
+        "CREATE TABLE sbtest.made (a INT)",
         "SET @i = -2 - 3, @u = CAST(18446744073709551615 AS UNSIGNED) - 0, @d = 1.50 * 2, @t = CAST(7 AS DECIMAL(10,0)), @e = 0.1e0 * 3, \
          @s = CONCAT(_latin1 0xE9 COLLATE latin1_bin), @b = x'00ff', @n = CONVERT(NULL USING latin1) COLLATE latin1_bin, @`we``ird` = 1 + 2",
         "SELECT COUNT(*) FROM information_schema.ENGINES WHERE ENGINE = 'InnoDB' INTO @q",
@@ -206,6 +269,8 @@ impl Coded {
             "CREATE PROCEDURE sbtest.locks() DO GET_LOCK('a lock', 0)",
             "CREATE PROCEDURE sbtest.unlocks() DO RELEASE_ALL_LOCKS()",
             "CREATE PROCEDURE sbtest.nothing() DO 0",
+            "CREATE PROCEDURE sbtest.fails() BEGIN SET @x = 5; SIGNAL SQLSTATE '45000'; END",
+            "CREATE PROCEDURE sbtest.hides() BEGIN CREATE TEMPORARY TABLE sbtest.hidden (a INT); SIGNAL SQLSTATE '45000'; END",
             "CREATE FUNCTION service_get_write_locks RETURNS INT SONAME 'locking_service.so'",
             "REVOKE SELECT ON performance_schema.* FROM understudy",
         ] {
@@ -215,6 +280,7 @@ impl Coded {
         for sets in Self::SETS {
             moves.query_drop(sets).await.unwrap();
         }
+        moves.query_drop("CALL sbtest.fails()").await.unwrap_err();
         // The manager's account may not look: the session stays where it is, and the operator is told beforehand.
         Self::until_check_says(
             serving,
@@ -242,8 +308,12 @@ impl Coded {
             let mut session = connect(scene.through()).await.unwrap();
             session.query_drop(locks).await.unwrap();
             session.query_drop("CALL sbtest.nothing()").await.unwrap();
-            stays.push(session);
+            stays.push((session, "GET_LOCK"));
         }
+        let mut session = connect(scene.through()).await.unwrap();
+        session.query_drop("CREATE TABLE sbtest.made_beside (a INT)").await.unwrap();
+        session.query_drop("CALL sbtest.hides()").await.unwrap_err();
+        stays.push((session, "that the server does not name"));
         Self { moves, before, stays }
     }
 
@@ -264,9 +334,9 @@ impl Coded {
         assert_eq!(after.columns_ref().len(), self.before.columns_ref().len());
         let types =
             |row: &Row| row.columns_ref().iter().map(mysql_async::Column::column_type).collect::<Vec<_>>();
-        for mut stays in self.stays.drain(..) {
+        for (mut stays, why) in self.stays.drain(..) {
             let error = stays.query_drop("DO 0").await.unwrap_err().to_string();
-            assert!(error.contains("9104") && error.contains("GET_LOCK"), "{error}");
+            assert!(error.contains("9104") && error.contains(why), "{error}");
         }
         assert_eq!((types(&after), after.unwrap()), (types(&self.before), self.before.clone().unwrap()));
     }

@@ -117,7 +117,7 @@ impl<'a> Items<'a> {
             Token::Punct(b'?') => Item::Literal,
             // .5
             Token::Punct(b'.') if !self.is_operand => match self.takes_adjacent_number() {
-                Some(digits) => self.exponent(digits),
+                Some(_) => Item::Literal,
                 None => Item::Operator(read.raw()),
             },
             // A sign belongs to its number.
@@ -161,16 +161,7 @@ impl<'a> Items<'a> {
         if is_name(digits) {
             return Item::Word(digits);
         }
-        let mut last = digits;
         if digits.iter().all(u8::is_ascii_digit) && self.takes_adjacent(b".") {
-            last = self.takes_adjacent_number().unwrap_or(b"");
-        }
-        self.exponent(last)
-    }
-
-    /// What is left of a number whose last digits were these: `e` at their end may have its sign and digits behind it.
-    fn exponent(&mut self, digits: &[u8]) -> Item<'a> {
-        if matches!(digits.last(), Some(b'e' | b'E')) && !is_hex(digits) && self.takes_adjacent(b"+-") {
             self.takes_adjacent_number();
         }
         Item::Literal
@@ -196,7 +187,8 @@ impl<'a> Items<'a> {
 /// with a small letter only; here the case of a letter never counts).
 fn is_name(digits: &[u8]) -> bool {
     let behind = digits.iter().position(|byte| !byte.is_ascii_digit()).map_or(&b""[..], |at| &digits[at..]);
-    let is_exponent = matches!(behind, [b'e' | b'E', power @ ..] if power.iter().all(u8::is_ascii_digit));
+    let is_exponent = matches!(behind, [b'e' | b'E', b'+' | b'-', ..])
+        || matches!(behind, [b'e' | b'E', power @ ..] if power.iter().all(u8::is_ascii_digit));
     let is_binary =
         matches!(digits, [b'0', b'b' | b'B', bits @ ..] if bits.iter().all(|bit| matches!(bit, b'0' | b'1')));
     !(behind.is_empty() || is_exponent || is_hex(digits) || is_binary)
