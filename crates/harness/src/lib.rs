@@ -66,6 +66,7 @@ pub fn settings() -> Settings {
         monitor: Login::with_password("monitor", ""),
         node_tls: None,
         proxy_header_from: [].into(),
+        node_compression: None,
         node_proxy_header: None,
         login_timeout: 2 * SECOND,
         client_idle_max: Duration::ZERO,
@@ -185,6 +186,7 @@ pub async fn connect_under(address: &str, tls: Option<ServerTls>) -> Result<Link
         charset: 45,
         attrs: vec![],
         max_packet: 1 << 24,
+        compression: None,
         proxied: None,
     };
     Link::connect(address, &login, 5 * SECOND).await
@@ -225,8 +227,13 @@ pub fn cli(bench: &Bench, args: &[&str], input: &str) -> (bool, String) {
         .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-    let done = child.wait_with_output().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    // What it prints is read meanwhile: its output may be larger than a pipe holds.
+    let done = std::thread::scope(|scope| {
+        // It may end before it has read all: it says why.
+        scope.spawn(move || drop(stdin.write_all(input.as_bytes())));
+        child.wait_with_output().unwrap()
+    });
     let mut text = String::from_utf8_lossy(&done.stdout).into_owned();
     text.push_str(&String::from_utf8_lossy(&done.stderr));
     (done.status.success(), text)

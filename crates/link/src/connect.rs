@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use crate::authentication::{Authentication, Step, Way};
 use crate::error::local_resource_error;
 use crate::wire::{packet, send};
-use crate::{Buffer, LinkError, Login, ServerTls, Transport};
+use crate::{Buffer, Codec, LinkError, Login, ServerTls, Transport};
 
 /// An idle link to a host that has vanished is given up by the kernel after about 5 + 3 * 2 seconds. TCP_USER_TIMEOUT is not set: it also ends a
 /// connection whose peer lives and reads nothing for that long, as a server that waits for a lock in the middle of LOAD DATA.
@@ -30,7 +30,7 @@ const KEEPALIVE_PROBES: u32 = 3;
 /// The pause before a unix socket with a full queue is tried again.
 const QUEUE_PAUSE: Duration = Duration::from_millis(2);
 
-/// Capabilities that are never requested, because they are not implemented here.
+/// Capabilities that are requested on occasions of their own only, or never, because they are not implemented here.
 const NOT_SPOKEN: Caps = Caps(
     Caps::SSL.0
         | Caps::COMPRESS.0
@@ -46,7 +46,7 @@ pub struct Link {
     pub stream: Transport,
     /// Bytes that were received and not parsed yet: between statements none, or the server's last error.
     pub buffer: Buffer,
-    /// The capabilities that both sides have agreed on.
+    /// The capabilities that both sides have agreed on, but for what concerns the transport only (TLS, compression).
     pub caps: Caps,
     /// The server's greeting.
     pub greeting: Greeting,
@@ -122,6 +122,7 @@ impl Link {
 
     /// Sends COM_QUIT, so that the server does not count an aborted client. Does not wait, and ignores errors: the server may be gone.
     pub fn quit(&self) {
+        self.stream.begin_command();
         let _ = self.stream.try_write(&[1, 0, 0, 0, Command::QUIT.0]);
     }
 
@@ -231,6 +232,13 @@ async fn log_in(
     let (authentication, plugin, proof) = Authentication::begin(&login.secret, &greeting, way);
     let mut request = answer(&greeting, login, plugin, proof);
     let caps = request.sent_caps();
+    let compression = login.compression.filter(|codec| greeting.caps.has(capability_of(*codec)));
+    if let Some(codec) = compression {
+        request.caps = request.caps | capability_of(codec);
+        if let Codec::Zstd { level } = codec {
+            request.zstd_level = level;
+        }
+    }
     let mut seq = seq;
     if let Some((tls, name)) = secured {
         if !greeting.caps.has(Caps::SSL) {
@@ -252,7 +260,17 @@ async fn log_in(
     send(&mut stream, seq, &request.encode(), deadline).await?;
     let login_ok = authenticate(&mut stream, &mut buffer, authentication, deadline).await?;
     let status = OkPacket::parse(&login_ok, caps)?.status;
+    if let Some(codec) = compression {
+        stream.compress_as_client(codec, &mut buffer);
+    }
     Ok(Link { stream, buffer, caps, greeting, status, login_ok, is_busy: false })
+}
+
+fn capability_of(codec: Codec) -> Caps {
+    match codec {
+        Codec::Zlib => Caps::COMPRESS,
+        Codec::Zstd { .. } => Caps::ZSTD,
+    }
 }
 
 /// The login request, with the proof for `plugin`: if the account wants another, the server says so.

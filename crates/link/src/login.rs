@@ -12,7 +12,7 @@ use protocol::capability::Caps;
 use protocol::packet::put;
 use zeroize::Zeroize;
 
-use crate::ServerTls;
+use crate::{Codec, ServerTls};
 
 /// The secret of an account. Debug never shows it, and it is overwritten when it is dropped.
 #[derive(Clone, PartialEq, Eq)]
@@ -68,7 +68,9 @@ pub struct Login {
     pub database: Option<Vec<u8>>,
     /// TLS over TCP; `None`: plain. A unix socket is always plain. A server that offers no TLS is not logged in to where it is wanted.
     pub tls: Option<ServerTls>,
-    /// The requested capabilities; reduced to those that the server offers. Compression is not asked for.
+    /// How packets are compressed, if the server offers it.
+    pub compression: Option<Codec>,
+    /// The requested capabilities but for compression; reduced to those that the server offers.
     pub caps: Caps,
     /// The collation's id. MySQL and MariaDB 10.11 read the low byte only: one above 255 takes a SET NAMES.
     pub charset: u16,
@@ -140,6 +142,7 @@ impl Login {
             user_sent: None,
             secret,
             tls: None,
+            compression: None,
             database: None,
             caps: Login::PLAIN,
             charset: 45, // utf8mb4_general_ci, known to every server since 5.5

@@ -65,9 +65,22 @@ impl Transport {
         poll_fn(|context| tls.poll_handshake(&self.socket, context)).await
     }
 
-    /// Goes on with compressed packets, which begin behind a login. `received`: what the peer has sent already.
+    /// Goes on with compressed packets, which begin behind a login, as the server. `received`: what the client has sent already.
     pub fn compress(&mut self, codec: Codec, received: &mut Buffer) {
-        self.compression = Some(Box::new(Compression::new(codec, received)));
+        self.compression = Some(Box::new(Compression::new(codec, received, false)));
+    }
+
+    /// The same as the client.
+    pub fn compress_as_client(&mut self, codec: Codec, received: &mut Buffer) {
+        self.compression = Some(Box::new(Compression::new(codec, received, true)));
+    }
+
+    /// Towards a server: what is written next begins a command. It is written apart from the one before, since a server counts compressed
+    /// packets anew with each.
+    pub fn begin_command(&self) {
+        if let Some(compression) = &self.compression {
+            compression.begin_command();
+        }
     }
 
     fn below(&self) -> Below<'_> {

@@ -52,6 +52,9 @@ pub(crate) async fn send(
     payload: &[u8],
     deadline: Duration,
 ) -> Result<(), LinkError> {
+    if seq == 0 {
+        stream.begin_command();
+    }
     // It may have a password in it.
     let mut out = Zeroizing::new(Vec::with_capacity(HEADER_LEN + payload.len()));
     put_packet(&mut out, &mut seq, payload);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use link::abandoned::{self, Abandoned};
 use link::{
-    Link, LinkError, Login, ProxyHeader, Rows, Secret, ServerTls, Unanswered, local_resource_error,
+    Codec, Link, LinkError, Login, ProxyHeader, Rows, Secret, ServerTls, Unanswered, local_resource_error,
     unless_rejected,
 };
 use protocol::capability::Caps;
@@ -92,6 +92,8 @@ pub struct Terms {
     pub only_reads: bool,
     /// How the node is connected to; `None`: plain.
     pub tls: Option<ServerTls>,
+    /// How packets to and from it are compressed, if it offers that.
+    pub compression: Option<Codec>,
     /// How it is told of the client's address.
     pub proxy_header: Option<ProxyHeader>,
     /// The longest that the connection, login included, may take.
@@ -179,6 +181,7 @@ impl Backend {
                 user_sent: who.user_sent.clone(),
                 secret: terms.secret,
                 tls: terms.tls,
+                compression: terms.compression,
                 database: schema_of_login(who, wanted),
                 caps: caps | OF_OUR_OWN,
                 charset: who.charset,
@@ -321,7 +324,7 @@ impl Backend {
                 "the node has sent more than it was asked for",
             ));
         }
-        self.begin_sending();
+        self.begin_command();
         self.link.stream.write_all(packets).await?;
         self.sent_whole();
         Ok(())
@@ -344,7 +347,13 @@ impl Backend {
         matches!(knock, Ok(Err(error)) if error.kind() == std::io::ErrorKind::ConnectionRefused)
     }
 
-    /// A command is about to be written in parts, directly on the socket; [`Backend::sent_whole`] ends it.
+    /// A command is about to be written, in parts or at once; [`Backend::sent_whole`] ends it.
+    pub fn begin_command(&mut self) {
+        self.link.stream.begin_command();
+        self.begin_sending();
+    }
+
+    /// More of a command is about to be written in parts, after an answer of the node to its beginning; [`Backend::sent_whole`] ends it.
     pub fn begin_sending(&mut self) {
         self.half_sent = true;
         self.sent = Instant::now();

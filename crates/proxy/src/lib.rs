@@ -342,6 +342,7 @@ mod tests {
             monitor: link::Login::with_password("monitor", ""),
             node_tls: None,
             proxy_header_from: [].into(),
+            node_compression: None,
             node_proxy_header: None,
             login_timeout: Duration::from_secs(1),
             client_idle_max: Duration::ZERO,

@@ -97,7 +97,7 @@ pub async fn stream_command(
     card: &Card,
     flight: &InFlight,
 ) -> Streamed {
-    backend.begin_sending();
+    backend.begin_command();
     let cost = flight.cost_unsent();
     card.set_cost(cost);
     let cut = if cost == Cost::NotRun { Cut::Stalled } else { Cut::All };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use link::{Login, ProxyHeader, ServerConfig, ServerTls};
+use link::{Codec, Login, ProxyHeader, ServerConfig, ServerTls};
 use protocol::certificate_proof::Fingerprint;
 use session::configured::Passwords;
 
@@ -25,6 +25,8 @@ pub struct Settings {
     pub passwords: Arc<Passwords>,
     /// Who begins each connection with a PROXY header.
     pub proxy_header_from: Arc<[IpNet]>,
+    /// How packets to and from a node are compressed, if it offers that.
+    pub node_compression: Option<Codec>,
     /// How a node is told of the client's address.
     pub node_proxy_header: Option<ProxyHeader>,
     /// The longest that one statement waits for a node.

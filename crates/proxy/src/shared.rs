@@ -230,6 +230,7 @@ impl Shared {
             catch_up,
             only_reads,
             tls: settings.node_tls.clone(),
+            compression: settings.node_compression,
             proxy_header: settings.node_proxy_header,
             within: if is_pam { settings.login_timeout } else { settings.connect_timeout },
         })

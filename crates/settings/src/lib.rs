@@ -20,7 +20,7 @@ mod warm;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use link::{Login, ProxyHeader, ServerTls};
+use link::{Codec, Login, ProxyHeader, ServerTls};
 
 use document::{Document, base, path_at};
 use password::{Account, PasswordRows, PasswordSource};
@@ -253,6 +253,15 @@ impl Settings {
         }
     }
 
+    /// How packets between the nodes and the clients' sessions are compressed; `None`: they are not.
+    pub fn node_compression(&self) -> Option<Codec> {
+        match &*self.get(&t::CLUSTER_COMPRESSION) {
+            "zlib" => Some(Codec::Zlib),
+            "zstd" => Some(Codec::Zstd { level: self.get(&t::CLUSTER_COMPRESSION_LEVEL) }),
+            _ => None,
+        }
+    }
+
     /// How the nodes are connected to; `None`: plain.
     pub fn node_tls(&self) -> Result<Option<ServerTls>, Problem> {
         let tls = match &*self.get(&t::CLUSTER_TLS) {
@@ -390,6 +399,10 @@ fn together(document: &mut Document) {
     both(document, &t::LISTEN_TLS_CERTIFICATE, &t::LISTEN_TLS_KEY);
     both(document, &t::CLUSTER_TLS_CERTIFICATE, &t::CLUSTER_TLS_KEY);
     node_tls(document);
+    if document.get(&t::CLUSTER_COMPRESSION) != "zstd" && document.has(&t::CLUSTER_COMPRESSION_LEVEL) {
+        let text = "cluster.compression_level means something with cluster.compression = \"zstd\" only: set that, or take it out";
+        document.problem(document.line(t::CLUSTER_COMPRESSION_LEVEL.path), text);
+    }
     let level = document.get(&t::LOG_LEVEL);
     if !is_filter(&level) {
         let line = document.line(t::LOG_LEVEL.path);

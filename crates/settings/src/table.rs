@@ -149,6 +149,10 @@ settings! {
         "Understudy's own certificate, which nodes are shown that ask for one (PEM, its chain after it): accounts that REQUIRE X509 need it.";
     CLUSTER_TLS_KEY: Option<PathBuf> = "cluster.tls_key_file", Path, Unset("see tls_certificate_file"), Reload,
         "Its private key (PEM).";
+    CLUSTER_COMPRESSION: String = "cluster.compression", Choice(&["off", "zlib", "zstd"]), Toml("\"off\""), Reload,
+        "How the packets of clients' sessions are compressed between Understudy and the nodes: for nodes that are far away. It costs both sides processor time, and the first byte of a result waits for the frame that it is in. What a client has asked for itself is another matter: that is between it and Understudy. \"zstd\" is MySQL's (8.0.18 and newer). A node that does not offer it (protocol_compression_algorithms of MySQL) is spoken to without.";
+    CLUSTER_COMPRESSION_LEVEL: u8 = "cluster.compression_level", Count { min: 1, max: 22 }, Toml("3"), Reload,
+        "The level of zstd that a node is asked for: higher is smaller and slower. Understudy itself packs at 6 at most.";
     CLUSTER_PROXY_HEADER: String = "cluster.proxy_header", Choice(&["off", "v1", "v2"]), Toml("\"off\""), Reload,
         "Whether each connection to a node that is made for a client begins with a PROXY header, so that the node sees the client's address: in its accounts, its process list and its logs. Each node must take such headers from Understudy (MariaDB: proxy_protocol_networks); MySQL has no such setting, and Percona's would refuse Understudy's own connections, which have no header.";
 

@@ -93,6 +93,7 @@ pub(crate) fn proxy_settings(
         monitor: accounts.monitor.login(),
         node_tls: accounts.monitor.tls.clone(),
         proxy_header_from: settings.get(&t::LISTEN_PROXY_HEADER).into(),
+        node_compression: settings.node_compression(),
         node_proxy_header: settings.node_proxy_header(),
         hold_time: settings.get(&t::HOLD_TIME),
         hold_statements_max: settings.get(&t::HOLD_STATEMENTS),

@@ -25,7 +25,7 @@ pub enum Codec {
     Zlib,
     /// zstd, of MySQL 8.0.18 and MariaDB's connectors.
     Zstd {
-        /// The client's own choice.
+        /// The choice of the side that asked for it: 1 to 22.
         level: u8,
     },
 }

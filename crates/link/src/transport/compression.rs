@@ -5,8 +5,11 @@
 //! ```
 //!
 //! Frames have nothing to do with the bounds of packets, and each is compressed by itself. They are numbered from the command on, across both
-//! directions, so the next one that is sent has the number after the last one that was received. A frame is unpacked no sooner than somebody
+//! directions, so the next one that is sent has the number after the last one that was received; a client says when a command begins. A frame is unpacked no sooner than somebody
 //! reads: the answer to one of several commands that were sent at once is numbered as servers do it.
+//!
+//! Both sides number packets after frames where a command or a file came in several: a server those of its answer, a client the next of a command that
+//! is longer than a packet. Nobody else may see that, so those are numbered anew.
 //!
 //! A connection holds no codec while it waits: each thread keeps some, for frames of any connection.
 //!
@@ -17,6 +20,7 @@ use std::io::{self, IoSlice};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
+use protocol::packet::PAYLOAD_MAX;
 use tokio::io::ReadBuf;
 
 use super::codec::{Codec, Progress, Unpacker};
@@ -61,6 +65,69 @@ struct Sending {
     unsent: Buffer,
     /// Bytes of it have gone since a write said so.
     has_gone_on: bool,
+    packets: Packets,
+}
+
+/// The packets in both directions, of which one is under way at a time.
+#[derive(Debug, Default)]
+struct Packets {
+    is_client: bool,
+    /// The number of the next one.
+    next: u8,
+    /// The last one that was received goes on in the next.
+    goes_on: bool,
+    sent: Bounds,
+    received: Bounds,
+}
+
+/// Where packets begin in bytes that come in pieces.
+#[derive(Debug, Default)]
+struct Bounds {
+    /// Bytes of the head so far, and the length that they say.
+    head: usize,
+    len: usize,
+    /// Bytes of the payload that are still to come.
+    left: usize,
+}
+
+impl Packets {
+    fn note_sent(&mut self, mut bytes: &[u8]) {
+        while let Some(at) = self.sent.number(bytes) {
+            self.next = bytes[at].wrapping_add(1);
+            bytes = &bytes[at + 1..];
+        }
+    }
+
+    fn renumber(&mut self, bytes: &mut [u8]) {
+        let mut from = 0;
+        while let Some(at) = self.received.number(&bytes[from..]) {
+            let number = &mut bytes[from + at];
+            if self.is_client || self.goes_on {
+                *number = self.next;
+            }
+            self.next = number.wrapping_add(1);
+            self.goes_on = self.received.left == PAYLOAD_MAX;
+            from += at + 1;
+        }
+    }
+}
+
+impl Bounds {
+    /// The place of the next packet's number in these bytes; what is behind it is not looked at. `None`: the bytes are passed wholly.
+    fn number(&mut self, bytes: &[u8]) -> Option<usize> {
+        let mut at = self.left.min(bytes.len());
+        self.left -= at;
+        while let Some(&byte) = bytes.get(at) {
+            if self.head == 3 {
+                *self = Self { left: self.len, ..Self::default() };
+                return Some(at);
+            }
+            self.len |= usize::from(byte) << (8 * self.head);
+            self.head += 1;
+            at += 1;
+        }
+        None
+    }
 }
 
 /// What the frames go through.
@@ -88,10 +155,17 @@ impl Below<'_> {
 }
 
 impl Compression {
-    /// `received`: what the peer has sent already, in frames.
-    pub(super) fn new(codec: Codec, received: &mut Buffer) -> Self {
+    /// `received`: what the peer has sent already, in frames. `is_client`: the peer is a server.
+    pub(super) fn new(codec: Codec, received: &mut Buffer, is_client: bool) -> Self {
         let received = std::mem::take(received);
-        Self { codec, received, frame: None, sending: Mutex::default() }
+        let packets = Packets { is_client, ..Packets::default() };
+        let sending = Sending { packets, ..Sending::default() };
+        Self { codec, received, frame: None, sending: Mutex::new(sending) }
+    }
+
+    /// The next frame is the first of a command.
+    pub(super) fn begin_command(&self) {
+        self.sending().number = 0;
     }
 
     fn sending(&self) -> MutexGuard<'_, Sending> {
@@ -105,6 +179,19 @@ impl Compression {
 
     /// Reads the plain bytes of one frame, or of a part of it. `receive` reads what is below.
     pub(super) fn poll_read(
+        &mut self,
+        context: &mut Context<'_>,
+        room: &mut ReadBuf<'_>,
+        receive: impl FnMut(&mut Context<'_>, &mut ReadBuf<'_>) -> Poll<io::Result<()>>,
+    ) -> Poll<io::Result<()>> {
+        let before = room.filled().len();
+        ready!(self.poll_read_frame(context, room, receive))?;
+        let sending = self.sending.get_mut().unwrap_or_else(PoisonError::into_inner);
+        sending.packets.renumber(&mut room.filled_mut()[before..]);
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_read_frame(
         &mut self,
         context: &mut Context<'_>,
         room: &mut ReadBuf<'_>,
@@ -208,6 +295,7 @@ impl Compression {
         let frame = whole.next().unwrap_or_default();
         sending.send_frame(self.codec, frame, below, send)?;
         sending.has_gone_on = false;
+        sending.packets.note_sent(frame);
         Ok(frame.len())
     }
 

@@ -445,7 +445,7 @@ async fn a_frame_may_come_as_slowly_as_it_likes() {
     let packed = packed(ZSTD, &mixed(2000));
     let mut received = Buffer::default();
     received.put(&frame(0, 2000, &packed)[..900]);
-    let mut compression = Compression::new(ZSTD, &mut received);
+    let mut compression = Compression::new(ZSTD, &mut received, false);
     for _ in 0..40 {
         let mut room = [0; 4000];
         let mut room = ReadBuf::new(&mut room);
@@ -493,7 +493,7 @@ async fn frames_that_lie_about_their_lengths_are_refused() {
 fn unpacked(codec: Codec, frames: &[u8]) -> io::Result<Vec<u8>> {
     let mut received = Buffer::default();
     received.put(frames);
-    let mut compression = Compression::new(codec, &mut received);
+    let mut compression = Compression::new(codec, &mut received, false);
     let mut plain = vec![];
     loop {
         let mut room = [0; 1000];
@@ -533,5 +533,33 @@ fn no_frame_gives_more_than_its_head_says_however_it_was_changed() {
                 assert_eq!(plain.len(), 3070);
             }
         }
+    }
+}
+
+/// A server numbers the packets of its answer after the frames of the command, of which there may be many; a client sees them behind its own packet.
+#[tokio::test]
+async fn an_answer_is_numbered_behind_its_command() {
+    let packet =
+        |number: u8, payload: &[u8]| [&payload.len().to_le_bytes()[..3], &[number], payload].concat();
+    let (mut near, mut far) = tcp_pair().await;
+    near.compress_as_client(Codec::Zlib, &mut Buffer::default());
+    far.compress(Codec::Zlib, &mut Buffer::default());
+    for (command, packets) in [(vec![7; 200_000], 1), (vec![8; 1], 1)] {
+        near.begin_command();
+        let sent = packet(0, &command);
+        let long = vec![9; 70_000];
+        let answer = [packet(5, b"one"), packet(6, b""), packet(7, &long)].concat();
+        let (_, received) = tokio::join!(near.write_all(&sent), async {
+            let mut received = vec![0; sent.len()];
+            far.read_exact(&mut received).await.unwrap();
+            far.write_all(&answer).await.unwrap();
+            far.flush().await.unwrap();
+            received
+        });
+        assert!(received == sent);
+        let mut seen = vec![0; answer.len()];
+        near.read_exact(&mut seen).await.unwrap();
+        let expected = [packet(packets, b"one"), packet(packets + 1, b""), packet(packets + 2, &long)];
+        assert!(seen == expected.concat(), "{:?}", &seen[..12]);
     }
 }

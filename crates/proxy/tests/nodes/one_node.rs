@@ -75,6 +75,7 @@ async fn wrong_logins_hear_the_servers_own_words() {
         charset: 45,
         attrs: vec![],
         max_packet: 1 << 24,
+        compression: None,
         proxied: None,
     };
     for (login, errno) in [

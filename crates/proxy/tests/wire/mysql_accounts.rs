@@ -9,7 +9,7 @@ use std::sync::Arc;
 use fixture::free_port;
 use fixture::tls::Certificate;
 use harness::{Bench, SECOND, lane, one, routes_of, run_as_root, settings, shows, unpacked};
-use link::{Endpoint, Link, LinkError, Login, Secret, ServerTls, Unanswered};
+use link::{Codec, Endpoint, Link, LinkError, Login, Secret, ServerTls, Unanswered};
 use protocol::auth::caching_sha2;
 use protocol::auth::stored_sha2::Stored;
 use proxy::Settings;
@@ -164,7 +164,8 @@ async fn mysqls_default_accounts_work_with_mysqls_own_client() {
     assert_eq!(greeting.plugin, caching_sha2::PLUGIN);
     routes.greeting = Some(Arc::new(greeting));
     let tls = shows(&Certificate::of("127.0.0.1"), false);
-    let bench = Bench::new(Settings { tls, ..settings() }, Arc::new(routes));
+    let bench_settings = Settings { tls, ..settings() };
+    let bench = Bench::new(bench_settings.clone(), Arc::new(routes));
 
     // Nobody remembers the account: a plain client encrypts its password with the proxy's key, if it may ask for one; that with the defaults uses TLS.
     let whoami = "SELECT 6 * 7, CURRENT_USER()";
@@ -206,6 +207,20 @@ async fn mysqls_default_accounts_work_with_mysqls_own_client() {
         let is_whole = said.contains(&"x".repeat(3_000_000));
         assert!(is_well && is_whole, "{options:?}: {} bytes: {}", said.len(), &said[..said.len().min(500)]);
     }
+
+    // To the node, too.
+    for (codec, name) in [(Codec::Zlib, "zlib"), (Codec::Zstd { level: 7 }, "zstd")] {
+        let settings = Settings { node_compression: Some(codec), ..bench_settings.clone() };
+        bench.proxy.apply(settings, SECOND);
+        let said = mysql(&bench, "app", &[], "SHOW SESSION STATUS LIKE 'Compression_a%'").1;
+        assert!(said.contains(&format!("Compression_algorithm\t{name}")), "{said}");
+        let long = "y".repeat(100_000);
+        let statement = format!("SELECT REPEAT('x', 3000000), LENGTH('{long}'); SELECT 6 * 7");
+        let (is_well, said) = mysql(&bench, "app", &["--compression-algorithms=zstd"], &statement);
+        let is_whole = said.contains(&("x".repeat(3_000_000) + "\t100000\n42\n"));
+        assert!(is_well && is_whole, "{name}: {} bytes: {}", said.len(), &said[..said.len().min(500)]);
+    }
+    bench.proxy.apply(bench_settings, SECOND);
 
     // sha256_password: the password each time, under TLS or our key, and no node remembers anything.
     for options in [

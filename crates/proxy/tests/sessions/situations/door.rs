@@ -1,11 +1,14 @@
-//! A door before a node: it relays bytes between the proxy and the node, and can be told to break the link at a packet of an answer.
+//! A door before a node: it relays bytes between the proxy and the node, and can be told to break the link at a packet of an answer. What is under TLS
+//! or compressed passes as it is.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
 use fixture::packet::read_packet;
-use protocol::packet::HEADER_LEN;
+use protocol::capability::Caps;
+use protocol::ok::OK;
+use protocol::packet::{Fields, HEADER_LEN};
 use tokio::io::AsyncWriteExt;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -46,10 +49,11 @@ impl Door {
                     let _ = (near.set_nodelay(true), far.set_nodelay(true));
                     let ((from_near, to_near), (from_far, to_far)) = (near.into_split(), far.into_split());
                     let left = AtomicUsize::new(NEVER);
+                    let form = Form::default();
                     // Whichever ends first drops both sides of the link.
                     tokio::select! {
-                        () = requests(from_near, to_far, &trap, &left) => {}
-                        () = answers(from_far, to_near, &left) => {}
+                        () = requests(from_near, to_far, &trap, &left, &form) => {}
+                        () = answers(from_far, to_near, &left, &form) => {}
                     }
                 });
             }
@@ -63,8 +67,22 @@ impl Door {
     }
 }
 
-/// Header and payload of the next packet.
-async fn packet(from: &mut OwnedReadHalf) -> Option<Vec<u8>> {
+/// Whether what passes are packets that can be read.
+#[derive(Default)]
+struct Form {
+    /// The login has asked for compressed packets.
+    is_to_be_compressed: AtomicBool,
+    /// From here on they cannot.
+    is_hidden: AtomicBool,
+}
+
+/// Header and payload of the next packet; what cannot be read is passed on to its end.
+async fn packet(from: &mut OwnedReadHalf, to: &mut OwnedWriteHalf, form: &Form) -> Option<Vec<u8>> {
+    from.peek(&mut [0]).await.ok()?;
+    if form.is_hidden.load(SeqCst) {
+        tokio::io::copy(from, to).await.ok()?;
+        return None;
+    }
     let (head, payload) = read_packet(from).await.ok()?;
     Some([&head.to_bytes()[..], &payload].concat())
 }
@@ -74,8 +92,15 @@ async fn requests(
     mut to: OwnedWriteHalf,
     trap: &Mutex<Option<Trap>>,
     left: &AtomicUsize,
+    form: &Form,
 ) {
-    while let Some(bytes) = packet(&mut from).await {
+    let mut is_login = true;
+    while let Some(bytes) = packet(&mut from, &mut to, form).await {
+        if std::mem::take(&mut is_login) {
+            let caps = Caps(u64::from(Fields::new(&bytes[HEADER_LEN..]).u32().expect("a login request")));
+            form.is_hidden.store(caps.has(Caps::SSL), SeqCst);
+            form.is_to_be_compressed.store(caps.has(Caps::COMPRESS) || caps.has(Caps::ZSTD), SeqCst);
+        }
         if bytes[HEADER_LEN - 1] == 0 {
             if left.load(SeqCst) != NEVER {
                 // The answer had fewer packets: the link breaks behind it, and the node never gets this.
@@ -99,8 +124,11 @@ async fn requests(
     }
 }
 
-async fn answers(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, left: &AtomicUsize) {
-    while let Some(bytes) = packet(&mut from).await {
+async fn answers(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, left: &AtomicUsize, form: &Form) {
+    while let Some(bytes) = packet(&mut from, &mut to, form).await {
+        if form.is_to_be_compressed.load(SeqCst) && bytes[HEADER_LEN] == OK {
+            form.is_hidden.store(true, SeqCst);
+        }
         let before = left.load(SeqCst);
         if before == 0 || to.write_all(&bytes).await.is_err() {
             return;

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use fixture::Server;
 use fixture::client::Client;
+use fixture::tls::Certificate;
 use fixture::wait::until_async;
 use tempfile::TempDir;
 
@@ -77,16 +78,20 @@ const LEVEL_TIME: Duration = Duration::from_secs(20);
 pub struct Nodes {
     ground: Ground,
     servers: Vec<Server>,
-    /// The second member's data.
-    _received: Option<TempDir>,
+    /// Files of the servers': a certificate, a second member's data.
+    _files: Option<TempDir>,
     hands: Vec<Client>,
 }
 
 impl Nodes {
     /// Starts them, with the same data on each.
     pub async fn start(ground: Ground) -> Nodes {
-        let (servers, received) = match ground {
-            Ground::OneServer => (vec![server_with_things(ground, &[])], None),
+        let (servers, files) = match ground {
+            Ground::OneServer => {
+                let files = tempfile::tempdir().unwrap();
+                let options = Certificate::of("127.0.0.1").server_options(files.path());
+                (vec![server_with_things(ground, &options)], Some(files))
+            }
             Ground::Galera => {
                 let (servers, received) = galera();
                 (servers, Some(received))
@@ -101,7 +106,7 @@ impl Nodes {
             }
             hands.push(hand);
         }
-        let mut nodes = Nodes { ground, servers, _received: received, hands };
+        let mut nodes = Nodes { ground, servers, _files: files, hands };
         nodes.level().await;
         nodes
     }

@@ -1,10 +1,10 @@
-//! Random statements, as text and prepared, of a client that uses TLS and compressed packets or neither, while links are cut, nodes are lost and traffic
-//! is handed over at random; judged as the situations are: every byte of every answer is the server's, or a documented error.
+//! Random statements, as text and prepared, of a client that uses TLS and compressed packets or neither, over links to the nodes of which the same is
+//! true, while links are cut, nodes are lost and traffic is handed over at random; judged as the situations are: every byte of every answer is the server's, or a documented error.
 //!
 //! ```text
 //!   case = login + steps + losses      drawn by proptest, the same each time unless STATEMENTS_SEED says otherwise
 //!   client ── channel ══ proxy ──┬── door ── server
-//!                                └── door ── server      control ── a server of its own
+//!                                ╰══ door ══ server      control ── a server of its own
 //! ```
 //!
 //! `STATEMENTS_CASES` and `STATEMENTS_STEPS` make it longer; a case that fails is made shorter, and told with its seed.
@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 
 use fixture::channel;
 use fixture::client::{ClientOptions, Param};
+use link::{Codec, ServerTls};
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use proptest::test_runner::{TestCaseError, TestError};
@@ -38,6 +39,16 @@ const CHANNELS: [Caps; 6] = [
     Caps::ZSTD,
     Caps(Caps::SSL.0 | Caps::COMPRESS.0),
     Caps(Caps::SSL.0 | Caps::ZSTD.0),
+];
+
+/// How the nodes are connected to: under TLS or not, with compressed packets or not.
+const TO_NODES: [(bool, Option<Codec>); 6] = [
+    (false, None),
+    (false, None),
+    (false, None),
+    (false, Some(Codec::Zlib)),
+    (true, None),
+    (true, Some(Codec::Zlib)),
 ];
 
 /// How answers look.
@@ -434,15 +445,18 @@ const QUESTIONS: [&str; 6] = [
 #[derive(Clone, Debug)]
 struct Case {
     caps: Caps,
+    to_nodes: (bool, Option<Codec>),
     steps: Vec<Step>,
     losses: Vec<Loss>,
 }
 
-fn loss(steps: usize, place: Index, kind: u8, packets: usize) -> Loss {
+/// `is_readable`: a link to a node can be broken at a packet.
+fn loss(steps: usize, place: Index, kind: u8, packets: usize, is_readable: bool) -> Loss {
     let at = FIRST.len() + place.index(steps - FIRST.len());
     match kind {
         0 => Loss::Between(at, Leave::HandedOver),
         1 => Loss::Between(at, Leave::Lost),
+        _ if !is_readable => Loss::Between(at, Leave::Lost),
         2 | 3 => Loss::During(at, packets, Verdict::Well),
         _ => Loss::During(at, packets, Verdict::Lost),
     }
@@ -452,14 +466,16 @@ fn cases(steps_max: usize) -> impl Strategy<Value = Case> {
     let steps = proptest::collection::vec(any_step(), 1..=steps_max);
     let losses =
         proptest::collection::vec((any::<Index>(), 0..6u8, select(&[0, 0, 1, 2, 3, 5, 40][..])), 0..4);
-    (select(&FORMS[..]), select(&CHANNELS[..]), steps, losses).prop_map(
-        move |(form, channel, steps, losses)| {
+    (select(&FORMS[..]), select(&CHANNELS[..]), select(&TO_NODES[..]), steps, losses).prop_map(
+        move |(form, channel, to_nodes, steps, losses)| {
             let questions = QUESTIONS.map(of);
             let steps: Vec<Step> =
                 FIRST.map(of).into_iter().chain(with_params(steps)).chain(questions).collect();
-            let losses =
-                losses.into_iter().map(|(place, kind, packets)| loss(steps.len(), place, kind, packets));
-            Case { caps: form | channel, losses: losses.collect(), steps }
+            let is_readable = to_nodes == (false, None);
+            let losses = losses
+                .into_iter()
+                .map(|(place, kind, packets)| loss(steps.len(), place, kind, packets, is_readable));
+            Case { caps: form | channel, to_nodes, losses: losses.collect(), steps }
         },
     )
 }
@@ -467,13 +483,22 @@ fn cases(steps_max: usize) -> impl Strategy<Value = Case> {
 fn told(case: &Case, what: &str) -> String {
     let steps: Vec<String> =
         case.steps.iter().enumerate().map(|(at, step)| format!("  {at}: {}", step.line)).collect();
-    format!("{:?}, {:?}\n{}\n{what}", case.caps, case.losses, steps.join("\n"))
+    let (tls, compression) = case.to_nodes;
+    format!(
+        "{:?}, {:?}; to nodes: TLS {tls}, {compression:?}\n{}\n{what}",
+        case.caps,
+        case.losses,
+        steps.join("\n")
+    )
 }
 
 impl Stage {
     /// One case: how it ended, or what was wrong.
     async fn random(&mut self, case: &Case) -> Result<String, String> {
         let of = Situation::of(GIVEN.map(ToOwned::to_owned).to_vec());
+        let (tls, compression) = case.to_nodes;
+        let tls = tls.then(|| ServerTls::with_any_certificate().unwrap());
+        self.traffic.connect_to_nodes(tls, compression);
         let (told, came) = self.moved(&of, case.caps, &case.steps, &case.losses).await;
         // What is told of changes has a server's own ways: the situations have it.
         let how =

@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use fixture::tls::Certificate;
+use harness::{SECOND, lane, routes_of, settings, shows};
+use link::{Codec, ServerTls};
 use protocol::auth::native;
 use proxy::{Handle, Inputs, Reads, Split};
 use tokio::sync::{Mutex as AsyncMutex, mpsc, watch};
@@ -16,7 +18,6 @@ use topology::routes::{Lane, LaneState, Routes};
 
 use super::door::Door;
 use super::ground::{Ground, Nodes};
-use harness::{lane, routes_of, settings, shows};
 
 /// For how long a lane that is handed over may have sessions that cannot go; their links are broken then, as by an operator's order.
 const HAND_OVER_TIME: Duration = Duration::from_millis(60);
@@ -58,6 +59,7 @@ pub struct Traffic {
     pub proxy: Handle,
     /// What the proxy shows to clients that ask for TLS.
     pub certificate: Certificate,
+    settings: proxy::Settings,
     behind: [SocketAddr; 2],
     lanes: Arc<Mutex<Lanes>>,
     routes: Arc<Published>,
@@ -164,14 +166,18 @@ impl Traffic {
         let (told_reached, reached) = watch::channel(Arc::new(reached_at(Duration::ZERO, "")));
         let origin = Instant::now();
         let proxy = match ground {
-            Ground::Split => {
-                proxy::start_split(settings, inputs, Split { routes: of_replicas, wait_max: READ_WAIT })
-            }
+            Ground::Split => proxy::start_split(
+                settings.clone(),
+                inputs,
+                Split { routes: of_replicas, wait_max: READ_WAIT },
+            ),
             Ground::ReadPort => {
                 let reads = Reads { reached, origin, wait_max: READ_WAIT.into(), is_group: false };
-                proxy::start_reads(settings, inputs, reads)
+                proxy::start_reads(settings.clone(), inputs, reads)
             }
-            Ground::OneServer | Ground::Galera | Ground::Replication => proxy::start(settings, inputs),
+            Ground::OneServer | Ground::Galera | Ground::Replication => {
+                proxy::start(settings.clone(), inputs)
+            }
         };
         let (told_quiet, quiet) = watch::channel(0);
         let traffic = Traffic {
@@ -179,6 +185,7 @@ impl Traffic {
             nodes: Arc::new(AsyncMutex::new(nodes)),
             proxy: proxy.unwrap(),
             certificate,
+            settings,
             behind,
             lanes: Arc::new(Mutex::new(lanes)),
             routes: Arc::new(Published { routes, of_reads }),
@@ -200,6 +207,13 @@ impl Traffic {
     /// Where clients connect.
     pub fn address(&self) -> SocketAddr {
         self.proxy.local_addresses()[0]
+    }
+
+    /// Links to the nodes that are made from now on are made so.
+    pub fn connect_to_nodes(&self, tls: Option<ServerTls>, compression: Option<Codec>) {
+        let settings =
+            proxy::Settings { node_tls: tls, node_compression: compression, ..self.settings.clone() };
+        self.proxy.apply(settings, SECOND);
     }
 
     /// The door before the server that takes traffic.

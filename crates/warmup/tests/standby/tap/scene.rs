@@ -90,6 +90,7 @@ pub fn login(user: &str, password: &str) -> Login {
         charset: 45,
         attrs: vec![],
         max_packet: 1 << 24,
+        compression: None,
         proxied: None,
     }
 }
@@ -109,6 +110,7 @@ fn settings() -> Settings {
         node_tls: None,
         passwords: Arc::default(),
         proxy_header_from: [].into(),
+        node_compression: None,
         node_proxy_header: None,
         login_timeout: 5 * second,
         client_idle_max: Duration::ZERO,
