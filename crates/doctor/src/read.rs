@@ -200,7 +200,7 @@ async fn may_read_accounts(link: &mut Link) -> Result<bool, LinkError> {
 
 /// A connection error as a sentence with what to do about it.
 pub fn explain(error: &LinkError, kind: Kind, user: &str) -> String {
-    let account = |errno: u16| manager::account_for(kind, user, errno);
+    let account = |errno: u16| manager::account_for(kind, None, user, errno);
     match error {
         LinkError::Rejected { errno: errno @ (1045 | 1698), message, .. } => {
             format!("the monitor account cannot log in: {message}; {}", account(*errno))

@@ -15,6 +15,7 @@
 //!     MASTER and gtid_slave_pos, RELOAD for RESET SLAVE, REPLICATION MASTER ADMIN for rpl_semi_sync_master_enabled, READ_ONLY ADMIN for
 //!     read_only, PROCESS and CONNECTION ADMIN for the commits that keep a server from becoming that; no SUPER.
 
+use topology::flavor::Flavor;
 use topology::kind::Kind;
 use topology::rules::privileges::account;
 
@@ -59,10 +60,41 @@ pub fn mysql_grants(user: &str) -> String {
     )
 }
 
-/// The statements that let the monitor account in after it was refused with `errno`; a configuration with root needs another account.
-pub fn account_for(kind: Kind, user: &str, errno: u16) -> String {
-    let make =
-        |user: &str| format!("CREATE USER {} IDENTIFIED BY '...'; {}", account(user), grants_for(kind, user));
+/// The monitor account, and what the servers are that it is for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Monitor<'a> {
+    pub kind: Kind,
+    /// `None`: none has let it in yet.
+    pub flavor: Option<Flavor>,
+    pub user: &'a str,
+}
+
+impl Monitor<'_> {
+    /// The statements that give it all that it needs, from any host.
+    fn grants(self) -> String {
+        match (self.kind, self.flavor) {
+            (Kind::Galera, _) | (Kind::Replication, Some(Flavor::MariaDb)) => {
+                grants_for(self.kind, self.user)
+            }
+            (Kind::Replication, Some(Flavor::MySql)) => mysql_grants(self.user),
+            (Kind::Replication, None) => {
+                format!(
+                    "on MariaDB: {} On MySQL: {}",
+                    grants_for(self.kind, self.user),
+                    mysql_grants(self.user)
+                )
+            }
+        }
+    }
+}
+
+/// The statements that let the monitor account in after it was refused with `errno`; a configuration with root needs another account. `flavor`: where
+/// it is known.
+pub fn account_for(kind: Kind, flavor: Option<Flavor>, user: &str, errno: u16) -> String {
+    let make = |user: &str| {
+        let grants = Monitor { kind, flavor, user }.grants();
+        format!("CREATE USER {} IDENTIFIED BY '...'; {grants}", account(user))
+    };
     if user == "root" {
         // Debian's root has no password: it logs in by unix_socket, on the server's own machine only (1698, 1130).
         let text = "root logs in on that machine only, most often without a password: give Understudy an account of its own, and name it in \
@@ -99,48 +131,54 @@ pub(crate) enum Topic {
     Rival,
 }
 
-pub(crate) fn login(kind: Kind, node: &str, user: &str, errno: u16, message: &str) -> String {
+pub(crate) fn login(monitor: Monitor<'_>, node: &str, errno: u16, message: &str) -> String {
+    let Monitor { kind, flavor, user } = monitor;
     match errno {
         SPECIFIC_ACCESS_DENIED => format!(
             "{node} does not tell {user:?} whom it follows ({errno}), so it is not used: run there: {}",
-            grants_for(kind, user)
+            monitor.grants()
         ),
         ER_NOT_SUPPORTED_YET => format!("{node}: {message}"),
         1045 | 1698 => format!(
             "{node} refuses the monitor account {user:?} ({errno}): {}",
-            account_for(kind, user, errno)
+            account_for(kind, flavor, user, errno)
         ),
         1130 => {
-            format!("{node} lets nobody in from this host ({errno}): {}", account_for(kind, user, errno))
+            format!(
+                "{node} lets nobody in from this host ({errno}): {}",
+                account_for(kind, flavor, user, errno)
+            )
         }
         1129 => format!(
             "{node} has blocked this host after too many broken connections ({errno}): run there: FLUSH HOSTS"
         ),
         1040 | 1203 => format!(
             "{node} has no connection left ({errno}): raise max_connections, or let the monitor account in anyway: {}",
-            grants_for(kind, user)
+            monitor.grants()
         ),
         1251 => format!("{node}: {message}"),
         _ => format!("{node} does not let the monitor account in: {errno} {message}"),
     }
 }
 
-pub(crate) fn accounts(kind: Kind, node: &str, user: &str, errno: u16, message: &str) -> String {
+pub(crate) fn accounts(monitor: Monitor<'_>, node: &str, errno: u16, message: &str) -> String {
     if matches!(errno, 1142 | 1143 | 1044) {
         format!(
-            "{node} does not show its accounts to {user:?} ({errno}), so no client can log in through Understudy: run there: {}",
-            grants_for(kind, user)
+            "{node} does not show its accounts to {:?} ({errno}), so no client can log in through Understudy: run there: {}",
+            monitor.user,
+            monitor.grants()
         )
     } else {
         format!("{node} did not give its account table: {message}")
     }
 }
 
-pub(crate) fn tables_hidden(kind: Kind, node: &str, user: &str) -> String {
+pub(crate) fn tables_hidden(monitor: Monitor<'_>, node: &str) -> String {
     format!(
-        "{node} does not show {user:?} which tables have no transactions, and which views may write, so a write or a read that loses its \
+        "{node} does not show {:?} which tables have no transactions, and which views may write, so a write or a read that loses its \
          node may end as \"outcome unknown\" where it could be sent again: run there: {}",
-        grants_for(kind, user)
+        monitor.user,
+        monitor.grants()
     )
 }
 
@@ -201,11 +239,12 @@ pub(crate) fn rival(node: &str, from: &[String]) -> String {
 }
 
 /// `errno`: the error of an order; `None` when it is not about a missing privilege.
-pub(crate) fn order(kind: Kind, node: &str, user: &str, errno: u16) -> Option<String> {
+pub(crate) fn order(monitor: Monitor<'_>, node: &str, errno: u16) -> Option<String> {
     (errno == SPECIFIC_ACCESS_DENIED).then(|| {
         format!(
-            "{node} does not let {user:?} make it read only, writable or follow another ({errno}), so it can take over from nobody: run there: {}",
-            grants_for(kind, user)
+            "{node} does not let {:?} make it read only, writable or follow another ({errno}), so it can take over from nobody: run there: {}",
+            monitor.user,
+            monitor.grants()
         )
     })
 }
@@ -214,13 +253,27 @@ pub(crate) fn order(kind: Kind, node: &str, user: &str, errno: u16) -> Option<St
 mod tests {
     use super::*;
 
+    fn monitor(kind: Kind, flavor: Option<Flavor>, user: &str) -> Monitor<'_> {
+        Monitor { kind, flavor, user }
+    }
+
+    #[test]
+    fn grants_are_in_the_words_of_the_servers() {
+        let text = |flavor| order(monitor(Kind::Replication, flavor, "u"), "db1", 1227).unwrap();
+        let (of_mariadb, of_mysql) = (grants_for(Kind::Replication, "u"), mysql_grants("u"));
+        let has = |flavor| (text(flavor).contains(&of_mariadb), text(flavor).contains(&of_mysql));
+        assert_eq!(has(Some(Flavor::MariaDb)), (true, false));
+        assert_eq!(has(Some(Flavor::MySql)), (false, true));
+        assert_eq!(has(None), (true, true));
+    }
+
     #[test]
     fn root_is_no_account_to_be_made() {
         for errno in [1045, 1698, 1130] {
-            let text = login(Kind::Replication, "db1", "root", errno, "Access denied");
+            let text = login(monitor(Kind::Replication, None, "root"), "db1", errno, "Access denied");
             assert!(text.contains("CREATE USER 'understudy'@'%'") && !text.contains("'root'@"), "{text}");
         }
-        let text = login(Kind::Galera, "db1", "monitor", 1698, "Access denied");
+        let text = login(monitor(Kind::Galera, None, "monitor"), "db1", 1698, "Access denied");
         assert!(text.contains("ALTER USER 'monitor'@'%' IDENTIFIED BY '...'"), "{text}");
     }
 

@@ -14,6 +14,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use topology::action::{Action, Sentence};
 use topology::brain::{Brain, NotTaken};
 use topology::fact::{ConnectFailure, Fact, Outcome, ProxyFact};
+use topology::flavor::Flavor;
 use topology::galera;
 use topology::kind::Kind;
 use topology::order::{Order, OrderId, OrderRefused, OrderReply};
@@ -24,7 +25,7 @@ use topology::view::{ClusterView, Decision, Level};
 use topology::{NodeId, Origin, Term};
 
 use crate::act;
-use crate::advice::{self, Topic};
+use crate::advice::{self, Monitor, Topic};
 use crate::aliases::Aliases;
 use crate::events::Events;
 use crate::failed::Failed;
@@ -121,6 +122,8 @@ struct CycleState {
     /// Those are in force; answered as soon as the view shows it.
     changed: Option<oneshot::Sender<Result<(), NotTaken>>>,
     advice: BTreeMap<(NodeId, Topic), String>,
+    /// Of the servers, once one has let the monitor in.
+    flavor: Option<Flavor>,
     said: ReportedAdvice,
     aliases: Aliases,
     /// Facts of the cycle itself for the brain.
@@ -269,22 +272,22 @@ impl Cycle {
         })
     }
 
+    fn monitor(&self, flavor: Option<Flavor>) -> Monitor<'_> {
+        Monitor { kind: self.settings.kind, flavor, user: &self.login.user }
+    }
+
     /// Turns a note into a fact. Notes that do not concern the brain are handled here.
     fn unfold(&self, cycle_state: &mut CycleState, note: Note) -> Fact {
         match note {
             Note::Fact(fact) => {
                 match &fact {
                     Fact::ConnectFailed { node, how: ConnectFailure::Rejected { errno, message } } => {
-                        let text = advice::login(
-                            self.settings.kind,
-                            self.name(*node),
-                            &self.login.user,
-                            *errno,
-                            message,
-                        );
+                        let monitor = self.monitor(cycle_state.flavor);
+                        let text = advice::login(monitor, self.name(*node), *errno, message);
                         self.advise(cycle_state, *node, Topic::Login, Some(text));
                     }
-                    Fact::LinkUp { node, .. } => {
+                    Fact::LinkUp { node, greeting } => {
+                        cycle_state.flavor = Some(Flavor::of(&greeting.version));
                         self.advise(cycle_state, *node, Topic::Login, None);
                     }
                     _ => {}
@@ -360,7 +363,7 @@ impl Cycle {
                     self.persist(number, saved);
                 }
                 Action::Galera(action) => self.tend_group(acts, action),
-                Action::Replication(action) => self.tend_server(acts, action),
+                Action::Replication(action) => self.tend_server(acts, cycle_state.flavor, action),
                 Action::Remember { written } => {
                     // If the store's thread has ended, the program ends, too.
                     let _ = self.store.send(Work::Written(written, unix_ms()));
@@ -381,12 +384,18 @@ impl Cycle {
                 }
                 Action::ReadAccounts { node } => {
                     let (address, login) = (self.address(node), self.login.clone());
-                    let (kind, name) = (self.settings.kind, self.name(node).to_owned());
+                    let (kind, flavor, name) =
+                        (self.settings.kind, cycle_state.flavor, self.name(node).to_owned());
                     acts.spawn(async move {
                         match act::accounts(&address, &login, ACCOUNTS_DEADLINE).await {
                             Ok(rows) => (Fact::Accounts { node, rows }, Some((node, Topic::Accounts, None))),
                             Err(Failed { errno, why }) => {
-                                let text = advice::accounts(kind, &name, &login.user, errno, &why);
+                                let text = advice::accounts(
+                                    Monitor { kind, flavor, user: &login.user },
+                                    &name,
+                                    errno,
+                                    &why,
+                                );
                                 (Fact::Tick, Some((node, Topic::Accounts, Some(text))))
                             }
                         }
@@ -394,13 +403,18 @@ impl Cycle {
                 }
                 Action::ReadTables { node } => {
                     let (address, login) = (self.address(node), self.login.clone());
-                    let (kind, name) = (self.settings.kind, self.name(node).to_owned());
+                    let (kind, flavor, name) =
+                        (self.settings.kind, cycle_state.flavor, self.name(node).to_owned());
                     acts.spawn(async move {
                         let (fact, text) = match tables::read(&address, &login, TABLES_DEADLINE).await {
                             Ok(Names::Known(catalogue)) => (Fact::Catalogue { node, catalogue }, None),
-                            Ok(Names::Hidden) => {
-                                (Fact::Tick, Some(advice::tables_hidden(kind, &name, &login.user)))
-                            }
+                            Ok(Names::Hidden) => (
+                                Fact::Tick,
+                                Some(advice::tables_hidden(
+                                    Monitor { kind, flavor, user: &login.user },
+                                    &name,
+                                )),
+                            ),
                             Err(Failed { why, .. }) => (Fact::Tick, Some(advice::tables(&name, &why))),
                         };
                         (fact, Some((node, Topic::Tables, text)))
@@ -564,7 +578,7 @@ impl Cycle {
     }
 
     /// The actions that only a primary with replicas has.
-    fn tend_server(&self, acts: &mut JoinSet<Done>, action: replication::Action) {
+    fn tend_server(&self, acts: &mut JoinSet<Done>, flavor: Option<Flavor>, action: replication::Action) {
         let node = action.node;
         let means = servers::Means {
             address: self.address(node),
@@ -587,7 +601,8 @@ impl Cycle {
                 }
                 outcome => tracing::debug!("{name} was told, and: {outcome:?}"),
             }
-            let text = errno.and_then(|errno| advice::order(kind, &name, &user, errno));
+            let text =
+                errno.and_then(|errno| advice::order(Monitor { kind, flavor, user: &user }, &name, errno));
             (Fact::Outcome(outcome), Some((node, Topic::Orders, text)))
         });
     }

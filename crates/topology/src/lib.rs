@@ -13,6 +13,8 @@
 
 #[macro_use]
 mod counted;
+#[macro_use]
+mod read_only;
 
 pub mod about;
 pub mod account;

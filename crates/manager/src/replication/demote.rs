@@ -10,7 +10,7 @@ use topology::replication::{events::RUNNING, sql};
 
 use super::events;
 use super::server::{Means, Server, end};
-use super::sql::{UNACKNOWLEDGED, WITHOUT_SPACE};
+use super::sql::{COMMITTING, UNACKNOWLEDGED, WITH_LOCKS, WITHOUT_SPACE};
 use crate::failed::Failed;
 
 /// The pause between two rounds of ending sessions that keep it from becoming read only.
@@ -88,8 +88,8 @@ pub(super) async fn read_only(server: &mut Server, means: &Means, for_good: bool
 
 /// Towards the end of `limit`, in which a server of MySQL waits to become read only: ends the commits that wait for an acknowledgement. Killed, they
 /// wait on; they end when the server waits for no replica any more. Their connections are killed before, so that their clients are told
-/// nothing. That needs another link: while the first one waits, no other commit begins, which would be acknowledged without a replica. What
-/// fails is found by the order itself. Never ends.
+/// nothing, and so are those of open transactions, whose commits could still begin. That needs another link: while the first one waits, no statement
+/// that writes begins. What fails is found by the order itself. Never ends.
 fn release_in<'m>(
     server: &Server,
     means: &'m Means,
@@ -100,13 +100,20 @@ fn release_in<'m>(
         if is_due {
             sleep(limit.saturating_sub(PIECE).max(PIECE)).await;
             if let Ok(mut beside) = Server::beside(means, term, left).await
-                && end(&mut beside, UNACKNOWLEDGED).await.is_ok_and(|ended| ended > 0)
+                && beside.ask(UNACKNOWLEDGED).await.is_ok_and(|waiting| !waiting.is_empty())
+                && cut_commits(&mut beside).await.is_ok()
             {
                 let _ = stop_waiting(&mut beside).await;
             }
         }
         std::future::pending().await
     }
+}
+
+/// Kills whoever commits or may do so, until there is nobody.
+async fn cut_commits(server: &mut Server) -> Result<(), Failed> {
+    while end(server, WITH_LOCKS).await? + end(server, COMMITTING).await? > 0 {}
+    Ok(())
 }
 
 fn too_late(server: &Server, failed: Failed) -> Failed {

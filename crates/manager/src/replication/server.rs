@@ -13,7 +13,7 @@ use topology::replication::events::{Event, Listed};
 use topology::replication::{Channel, sql};
 
 use super::ready::{Ready, Taken};
-use super::sql::{NO_SUCH_THREAD, kill};
+use super::sql::{KILL_DENIED, NO_SUCH_THREAD, kill};
 use crate::events::{self, Events};
 use crate::failed::Failed;
 use crate::reading;
@@ -255,6 +255,9 @@ impl Server {
 }
 
 /// Kills the sessions that `which` selects; returns how many there were.
+///
+/// # Errors
+/// Also where one may not be killed; the others were, then.
 pub(super) async fn end(server: &mut Server, which: &str) -> Result<usize, Failed> {
     end_by(server, which, kill).await
 }
@@ -266,12 +269,26 @@ pub(super) async fn end_by(
     by: impl Fn(u64) -> String,
 ) -> Result<usize, Failed> {
     let selected = server.ask(which).await?;
+    let mut denied = Ok(selected.len());
     for id in (0..selected.len()).filter_map(|row| selected.text(row, 0)?.parse().ok()) {
         match server.order(&by(id)).await {
             // It has ended by itself.
             Err(failed) if failed.errno == NO_SUCH_THREAD => {}
+            Err(failed) if failed.errno == KILL_DENIED => denied = Err(not_ended(server.dialect, id, failed)),
             done => done?,
         }
     }
-    Ok(selected.len())
+    denied
+}
+
+/// MySQL: "Account Categories".
+fn not_ended(dialect: Dialect, id: u64, denied: Failed) -> Failed {
+    let why = match dialect {
+        Dialect::MariaDb => denied.why,
+        Dialect::MySql57 | Dialect::MySql80 | Dialect::MySql => format!(
+            "session {id} keeps it from that, and the monitor account may not end it, as its account has SYSTEM_USER (root does): \
+             run KILL {id} there, or grant the monitor account SYSTEM_USER"
+        ),
+    };
+    Failed { why, ..denied }
 }

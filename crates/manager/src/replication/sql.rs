@@ -2,6 +2,9 @@
 //!
 //! Pure text, for a session whose sql_mode is empty.
 
+/// ER_KILL_DENIED_ERROR.
+pub(crate) const KILL_DENIED: u16 = 1095;
+
 /// ER_NO_SUCH_THREAD.
 pub(crate) const NO_SUCH_THREAD: u16 = 1094;
 
@@ -9,6 +12,11 @@ pub(crate) const NO_SUCH_THREAD: u16 = 1094;
 /// with PROCESS.
 pub const UNACKNOWLEDGED: &str =
     "SELECT ID FROM information_schema.PROCESSLIST WHERE STATE LIKE 'Waiting for semi-sync ACK%'";
+
+/// MySQL: the sessions whose commits wait for an acknowledgement, for their own or for that of the group or of the group before: only one session of a
+/// group shows that it waits. Without those that were killed before.
+pub const COMMITTING: &str = "SELECT ID FROM information_schema.PROCESSLIST \
+    WHERE (STATE LIKE 'Waiting for semi-sync ACK%' OR STATE = 'waiting for handler commit') AND COMMAND <> 'Killed'";
 
 /// The clients' sessions that wait for space on a full disk: each tries again after a minute, and all other commits wait behind it. The
 /// second state is MySQL's.
@@ -19,7 +27,7 @@ pub const WITHOUT_SPACE: &str = "SELECT ID FROM information_schema.PROCESSLIST \
 /// sessions. Needs PROCESS.
 pub const WITH_LOCKS: &str = "SELECT P.ID FROM information_schema.INNODB_TRX T \
     JOIN information_schema.PROCESSLIST P ON P.ID = T.TRX_MYSQL_THREAD_ID \
-    WHERE (T.TRX_ROWS_LOCKED > 0 OR T.TRX_ROWS_MODIFIED > 0) AND P.USER <> 'system user' \
+    WHERE (T.TRX_ROWS_LOCKED > 0 OR T.TRX_ROWS_MODIFIED > 0) AND P.USER <> 'system user' AND P.COMMAND <> 'Killed' \
     AND P.USER <> SUBSTRING_INDEX(USER(), '@', 1)";
 
 /// The sessions that wait until a position is reached. Without PROCESS only this account's are shown.

@@ -104,10 +104,11 @@ impl Server {
     /// Reads its position and settings.
     pub async fn standing(&mut self) -> Result<GtidState, Failure> {
         let rows = self
-            .ask(
-                "SELECT @@GLOBAL.gtid_binlog_state, @@GLOBAL.gtid_slave_pos, @@GLOBAL.gtid_current_pos, @@GLOBAL.read_only, \
-                 @@GLOBAL.gtid_strict_mode, @@GLOBAL.max_allowed_packet, @@GLOBAL.server_id",
-            )
+            .ask(concat!(
+                "SELECT @@GLOBAL.gtid_binlog_state, @@GLOBAL.gtid_slave_pos, @@GLOBAL.gtid_current_pos, ",
+                topology::is_read_only!(),
+                ", @@GLOBAL.gtid_strict_mode, @@GLOBAL.max_allowed_packet, @@GLOBAL.server_id"
+            ))
             .await?;
         let text = |column| rows.text(0, column).unwrap_or_default();
         let unread = |what: &str| Failure::Failed(format!("{}: its {what} cannot be read", self.name));

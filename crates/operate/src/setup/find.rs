@@ -15,8 +15,11 @@ const ANSWER_MAX: Duration = Duration::from_secs(5);
 const SERVERS_MAX: usize = 32;
 
 /// Which server it is, and what is to be known of it.
-const IDENTITY: &str =
-    "SELECT @@hostname, @@port, @@server_id, @@GLOBAL.read_only, @@GLOBAL.event_scheduler, @@version";
+const IDENTITY: &str = concat!(
+    "SELECT @@hostname, @@port, @@server_id, ",
+    topology::is_read_only!(),
+    ", @@GLOBAL.event_scheduler, @@version"
+);
 /// From where replicas are connected.
 const DUMPS: &str =
     "SELECT DISTINCT HOST FROM information_schema.PROCESSLIST WHERE COMMAND LIKE 'Binlog Dump%'";
@@ -145,8 +148,11 @@ async fn by_name(source: &str, reached: &BTreeMap<String, String>) -> Option<Str
 /// It does not, or does not say so.
 pub async fn is_primary(link: &mut Link) -> Result<(), String> {
     let channels = manager::channel_rows(link, ANSWER_MAX).await.map_err(|e| e.to_string())?;
-    let writes = link.query("SELECT @@GLOBAL.read_only", ANSWER_MAX).await.map_err(|e| e.to_string())?;
-    match channels.is_empty() && matches!(writes.text(0, 0), Some("0" | "OFF")) {
+    let writes = link
+        .query(concat!("SELECT ", topology::is_read_only!()), ANSWER_MAX)
+        .await
+        .map_err(|e| e.to_string())?;
+    match channels.is_empty() && writes.text(0, 0) == Some("0") {
         true => Ok(()),
         false => Err("this server follows another one, or is read only: it is not the primary".to_owned()),
     }
@@ -209,7 +215,7 @@ async fn ask(address: &str, admin: &Login) -> Result<Server, String> {
     let mut server = Server {
         address: address.to_owned(),
         host: value(0),
-        read_only: matches!(&*value(3), "1" | "ON"),
+        read_only: value(3) == "1",
         has_events: value(4) == "ON",
         sources: Vec::new(),
         is_galera,

@@ -23,7 +23,7 @@ pub fn create(schema: &str) -> [String; 2] {
     let table = table(schema);
     let schema = quoted(schema);
     let unless_read_only = |statement: String| {
-        format!("BEGIN NOT ATOMIC IF @@GLOBAL.read_only = 0 THEN {statement}; END IF; END")
+        format!("BEGIN NOT ATOMIC IF NOT ({}) THEN {statement}; END IF; END", is_read_only!())
     };
     [
         unless_read_only(format!("CREATE DATABASE IF NOT EXISTS {schema}")),
@@ -40,7 +40,7 @@ pub fn lock(schema: &str) -> String {
 }
 
 /// One row, one column.
-pub const IS_READ_ONLY: &str = "SELECT @@GLOBAL.read_only";
+pub const IS_READ_ONLY: &str = concat!("SELECT ", is_read_only!());
 
 /// Writes the row.
 pub fn write(schema: &str, node: &str) -> String {

@@ -442,10 +442,13 @@ impl Replication {
         server.followed = Followed::ReadOnly(core.now);
     }
 
-    pub(super) fn demote_failed(&mut self, core: &Core, node: NodeId, term: Term, why: &str) {
+    pub(super) fn demote_failed(&mut self, core: &mut Core, node: NodeId, term: Term, why: &str) {
         if let Some(fence) = self.fence.as_mut().filter(|fence| fence.term == term) {
             let again = retry_at(core.now);
             fence.demoted.insert(node, Demotion::Failed { again, why: why.to_owned() });
+        } else if term == core.term {
+            let text = format!("{} is writable, and cannot be made read only: {why}", core.name(node));
+            core.note(Level::Warn, text);
         }
         self.server_mut(node).followed = Followed::Failed(retry_at(core.now));
     }

@@ -76,7 +76,7 @@ pub fn look(schema: &str) -> String {
 }
 
 /// One row, asked after [`LIST`]: a server becomes read only before its events are disabled.
-pub const SETTINGS: &str = "SELECT @@GLOBAL.event_scheduler, @@GLOBAL.read_only";
+pub const SETTINGS: &str = concat!("SELECT @@GLOBAL.event_scheduler, ", is_read_only!());
 
 /// Reads `rows` of [`LIST`], of which `value` gives the value in a row and a column, and the row of [`SETTINGS`].
 pub fn listed<'a>(

@@ -21,7 +21,7 @@ pub fn variables(dialect: Dialect) -> &'static str {
 /// Rows of name and value, for a server whose family is not known yet: MariaDB's names, of which MySQL answers those that it knows.
 pub const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('server_id','read_only','log_bin','log_slave_updates',\
     'gtid_strict_mode','binlog_format','event_scheduler','wsrep_on','rpl_semi_sync_master_enabled','rpl_semi_sync_slave_enabled',\
-    'rpl_semi_sync_master_timeout','sync_binlog','innodb_flush_log_at_trx_commit','autocommit','sql_mode')";
+    'rpl_semi_sync_master_timeout','rpl_semi_sync_master_wait_no_slave','sync_binlog','innodb_flush_log_at_trx_commit','autocommit','sql_mode')";
 
 /// MySQL has its older names beside the newer ones in some versions and not in others, and a plugin's names only where that is installed.
 /// `gtid_executed` is not among them: "SHOW VARIABLES Statement" says that long values are cut off, after 1024 characters in
@@ -29,7 +29,7 @@ pub const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('serv
 const MYSQL_VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version','server_id','read_only','super_read_only','log_bin',\
     'log_replica_updates','log_slave_updates','gtid_mode','enforce_gtid_consistency','binlog_format','rpl_semi_sync_source_enabled',\
     'rpl_semi_sync_replica_enabled','rpl_semi_sync_master_enabled','rpl_semi_sync_slave_enabled','rpl_semi_sync_source_timeout',\
-    'rpl_semi_sync_master_timeout','rpl_semi_sync_source_wait_for_replica_count','rpl_semi_sync_master_wait_for_slave_count','sync_binlog','innodb_flush_log_at_trx_commit','autocommit','sql_mode')";
+    'rpl_semi_sync_master_timeout','rpl_semi_sync_source_wait_no_replica','rpl_semi_sync_master_wait_no_slave','wsrep_on','rpl_semi_sync_source_wait_for_replica_count','rpl_semi_sync_master_wait_for_slave_count','sync_binlog','innodb_flush_log_at_trx_commit','autocommit','sql_mode')";
 
 /// One row, read by column name in addition to [`variables`]: the positions, whole. MySQL: "GTID Format and Storage", "Replication and Binary
 /// Logging Options and Variables" (`server_uuid`, `gtid_owned`). What is being committed is read before what is committed, so that none is missed.
@@ -159,9 +159,11 @@ pub fn writable_before(dialect: Dialect, clock_s: f64) -> String {
 /// One row: read_only, and all that was written or applied.
 pub fn standing(dialect: Dialect) -> &'static str {
     match dialect {
-        Dialect::MariaDb => "SELECT @@GLOBAL.read_only AS read_only, @@GLOBAL.gtid_current_pos AS position",
+        Dialect::MariaDb => {
+            concat!("SELECT ", is_read_only!(), " AS read_only, @@GLOBAL.gtid_current_pos AS position")
+        }
         Dialect::MySql57 | Dialect::MySql80 | Dialect::MySql => {
-            "SELECT @@GLOBAL.read_only AS read_only, @@GLOBAL.gtid_executed AS position"
+            concat!("SELECT ", is_read_only!(), " AS read_only, @@GLOBAL.gtid_executed AS position")
         }
     }
 }

@@ -94,7 +94,8 @@ pub struct SemiSync {
     pub replica_enabled: bool,
     /// It does acknowledge.
     pub replica_active: bool,
-    /// As a primary it waits for so long, in milliseconds; `None` when it was not said.
+    /// As a primary it waits for so long, in milliseconds; 0 where it does not once too few replicas are connected (`wait_no_slave`, `wait_no_replica`);
+    /// `None` when it was not said.
     #[serde(skip)]
     pub timeout_ms: Option<u64>,
     /// Sessions whose commits wait for a replica now.
@@ -248,8 +249,14 @@ pub fn read<'a>(
             .and_then(|value| value.parse().ok())
             .unwrap_or(1),
             replica_enabled: on(setting("rpl_semi_sync_replica_enabled", "rpl_semi_sync_slave_enabled")),
-            timeout_ms: setting("rpl_semi_sync_source_timeout", "rpl_semi_sync_master_timeout")
-                .and_then(|value| value.parse().ok()),
+            timeout_ms: match setting(
+                "rpl_semi_sync_source_wait_no_replica",
+                "rpl_semi_sync_master_wait_no_slave",
+            ) {
+                Some(waits) if !on(Some(waits)) => Some(0),
+                _ => setting("rpl_semi_sync_source_timeout", "rpl_semi_sync_master_timeout")
+                    .and_then(|value| value.parse().ok()),
+            },
             replica_active: on(counter("Rpl_semi_sync_replica_status", "Rpl_semi_sync_slave_status")),
             waiting: number(counter(
                 "Rpl_semi_sync_source_wait_sessions",

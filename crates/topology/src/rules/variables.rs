@@ -226,6 +226,11 @@ pub const ALL: &[Rule] = &[
         ..semi_sync(TIMEOUT, Warning, "3600000", |value| number(value) >= SEMI_SYNC_TIMEOUT_MS)
     },
     Rule {
+        should_be: "ON: commits wait also where no replica is connected",
+        because: "the primary goes on without acknowledgements as soon as its replicas are gone, in silence: what it commits then may be lost",
+        ..semi_sync("rpl_semi_sync_master_wait_no_slave", Warning, "ON", is_on)
+    },
+    Rule {
         set: Set::InFile,
         should_be: "OFF: what was received and acknowledged is kept",
         because: "a replica that starts throws away what it has received, acknowledged and not applied; nobody else may have it",
