@@ -94,7 +94,7 @@ pub async fn measure(
     let op_first = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs() * OPS * 1000 + number * OPS;
     let load = Load::start(load_plan(front, plan, op_first, at, progress)?).await?;
     let (began, began_wall) = (load.began(), SystemTime::now());
-    let watch = NodeWatch::start(stage.kind(), nodes, began);
+    let watch = NodeWatch::start(stage.kind(), stage.shows_source(), nodes, began);
     let sysbench = match plan.driver {
         Driver::Builtin => None,
         Driver::Sysbench => Some(Sysbench::start(sysbench_plan(&front.target, plan), plan.tell(progress))),

@@ -23,6 +23,9 @@ use crate::stage::{ADVISED_EVS, Stage, StagePlan};
 pub struct FailoverPlan {
     #[command(flatten)]
     pub cluster: ClusterArgs,
+    /// Run the nodes on a server of another version than the machine's MariaDB, one that `scripts/servers.sh` unpacks: mariadb-11.8, mysql-9.7
+    #[arg(long, value_name = "NAME", conflicts_with = "stage")]
+    pub server: Option<String>,
     /// Only these rows [default: all five]
     #[arg(long = "case", value_name = "CASES", value_enum, value_delimiter = ',')]
     pub only_cases: Vec<Case>,
@@ -223,6 +226,9 @@ impl FailoverPlan {
                  an Understudy that does"
             );
         }
+        if self.server.is_some() && self.baselines.contains(&Baseline::Mha) {
+            bail!("--baseline mha runs on the machine's MariaDB only: leave --server out");
+        }
         for option in &self.galera_options {
             if !option.contains('=') || option.contains(['"', '\n']) {
                 bail!("--galera-option {option:?} is not NAME=VALUE, such as evs.suspect_timeout=PT2S");
@@ -244,6 +250,7 @@ impl FailoverPlan {
             return Ok(Ground::Own(StagePlan {
                 name: format!("fo{}", std::process::id()),
                 kind,
+                server: self.server.clone(),
                 galera_options: self.galera_options(),
                 ..StagePlan::default()
             }));

@@ -360,7 +360,7 @@ pub(crate) async fn look_around(stage: &Stage) -> Machine {
         if let Ok(rows) = stage.run_in(&node.name, "SELECT @@version").await
             && let Some([server]) = rows.first().map(Vec::as_slice)
         {
-            machine.versions.insert("MariaDB".into(), server.clone());
+            machine.versions.insert(stage.product().name().into(), server.clone());
         }
         let sql = "SELECT variable_value FROM information_schema.global_status \
                    WHERE variable_name = 'wsrep_provider_version'";

@@ -85,8 +85,13 @@ pub struct NodeWatch {
 }
 
 impl NodeWatch {
-    /// `nodes` of a cluster of this kind: name and address.
-    pub fn start(kind: ClusterKind, nodes: Vec<(String, Target)>, began: Instant) -> Self {
+    /// `nodes` of a cluster of this kind: name and address. `shows_source`: the statement by which one says whom it replicates from.
+    pub fn start(
+        kind: ClusterKind,
+        shows_source: &'static str,
+        nodes: Vec<(String, Target)>,
+        began: Instant,
+    ) -> Self {
         let words: Arc<Mutex<BTreeMap<String, Words>>> = Arc::default();
         let mut tasks = JoinSet::new();
         for (name, target) in nodes {
@@ -95,17 +100,20 @@ impl NodeWatch {
                 let mut conn = None;
                 loop {
                     let asked = began.elapsed();
-                    let word = match tokio::time::timeout(PATIENCE, ask(kind, &mut conn, &target)).await {
-                        Ok(Ok(word)) => word,
-                        Ok(Err(_)) => {
-                            conn = None;
-                            Word::Down
-                        }
-                        Err(_) => {
-                            conn = None;
-                            Word::Silent
-                        }
-                    };
+                    let word =
+                        match tokio::time::timeout(PATIENCE, ask(kind, shows_source, &mut conn, &target))
+                            .await
+                        {
+                            Ok(Ok(word)) => word,
+                            Ok(Err(_)) => {
+                                conn = None;
+                                Word::Down
+                            }
+                            Err(_) => {
+                                conn = None;
+                                Word::Silent
+                            }
+                        };
                     {
                         let mut words = words.lock().unwrap_or_else(PoisonError::into_inner);
                         let row: &mut Words = words.entry(name.clone()).or_default();
@@ -127,20 +135,25 @@ impl NodeWatch {
     }
 }
 
-async fn ask(kind: ClusterKind, conn: &mut Option<Conn>, target: &Target) -> mysql_async::Result<Word> {
+async fn ask(
+    kind: ClusterKind,
+    shows_source: &str,
+    conn: &mut Option<Conn>,
+    target: &Target,
+) -> mysql_async::Result<Word> {
     let open = match conn {
         Some(open) => open,
         None => conn.insert(Conn::new(target.opts()).await?),
     };
     match kind {
         ClusterKind::Galera => ask_member(open).await,
-        ClusterKind::Replication { .. } => ask_server(open).await,
+        ClusterKind::Replication { .. } => ask_server(open, shows_source).await,
     }
 }
 
-async fn ask_server(open: &mut Conn) -> mysql_async::Result<Word> {
+async fn ask_server(open: &mut Conn, shows_source: &str) -> mysql_async::Result<Word> {
     let read_only: Option<bool> = open.query_first("SELECT @@GLOBAL.read_only").await?;
-    let follows: Option<Row> = open.query_first("SHOW SLAVE STATUS").await?;
+    let follows: Option<Row> = open.query_first(shows_source).await?;
     Ok(match (read_only.unwrap_or_default(), follows.is_some()) {
         (false, false) => Word::Primary,
         (true, true) => Word::Replica,

@@ -11,5 +11,6 @@ mod word;
 pub(super) use self::account::statements as accounts;
 pub use self::account::{REPLICATION_PASSWORD, REPLICATION_USER};
 pub(super) use self::config::{node_lines, template_lines};
+pub(super) use self::dialect::words;
 pub(super) use self::word::ask;
 pub use self::word::{ReplicationWord, SemiSync, Source};

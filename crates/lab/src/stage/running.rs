@@ -8,10 +8,11 @@ use std::time::Duration;
 use anyhow::Context;
 
 use super::kind::ClusterKind;
+use super::product::Product;
 use super::report::NodeReport;
 use super::stage_dir::{self, NodeRecord};
 use super::state::{Stage, StageNode};
-use super::{certificates, sql, sweep};
+use super::{certificates, replication, sql, sweep};
 
 /// Time limit for the response of a healthy node.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
@@ -22,6 +23,16 @@ impl Stage {
     /// The kind of cluster.
     pub fn kind(&self) -> ClusterKind {
         self.kind
+    }
+
+    /// The statement by which a server says from which one it replicates: a row if it does.
+    pub fn shows_source(&self) -> &'static str {
+        replication::words(self.product()).status
+    }
+
+    /// Whose servers its nodes are.
+    pub fn product(&self) -> Product {
+        self.nodes().first().map_or(Product::MariaDb, |node| node.product)
     }
 
     /// Its name.
