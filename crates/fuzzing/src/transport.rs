@@ -47,7 +47,7 @@ pub(crate) fn holds(input: &[u8]) {
 }
 
 async fn compressed(transport: &mut Transport, codec: Codec, mut buffer: Buffer, bytes: &[u8]) {
-    transport.compress(codec, &mut buffer);
+    transport.compress(codec, None, &mut buffer);
     let mut read = vec![];
     let ended = transport.read_to_end(&mut read).await;
     let (plain, are_right) = unpacked(codec, bytes);

@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use crate::authentication::{Authentication, Step, Way};
 use crate::error::local_resource_error;
 use crate::wire::{packet, send};
-use crate::{Buffer, Codec, LinkError, Login, ServerTls, Transport};
+use crate::{Buffer, Codec, LinkError, Login, ServerTls, Side, Transport};
 
 /// An idle link to a host that has vanished is given up by the kernel after about 5 + 3 * 2 seconds. TCP_USER_TIMEOUT is not set: it also ends a
 /// connection whose peer lives and reads nothing for that long, as a server that waits for a lock in the middle of LOAD DATA.
@@ -261,7 +261,7 @@ async fn log_in(
     let login_ok = authenticate(&mut stream, &mut buffer, authentication, deadline).await?;
     let status = OkPacket::parse(&login_ok, caps)?.status;
     if let Some(codec) = compression {
-        stream.compress_as_client(codec, &mut buffer);
+        stream.compress(codec, Some(Side::Client), &mut buffer);
     }
     Ok(Link { stream, buffer, caps, greeting, status, login_ok, is_busy: false })
 }

@@ -38,4 +38,4 @@ pub use login::{Login, ProxyHeader, Secret, attributes};
 pub use query::Rows;
 pub use rustls::ServerConfig;
 pub use server_tls::ServerTls;
-pub use transport::{Codec, Cutter, Transport};
+pub use transport::{Codec, Cutter, Side, Transport};

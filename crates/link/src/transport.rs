@@ -30,6 +30,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
 pub use self::codec::Codec;
+pub use self::compression::Side;
 use self::compression::{Below, Compression};
 use self::socket::Socket;
 use self::tls::{SendPieces, Tls};
@@ -65,14 +66,10 @@ impl Transport {
         poll_fn(|context| tls.poll_handshake(&self.socket, context)).await
     }
 
-    /// Goes on with compressed packets, which begin behind a login, as the server. `received`: what the client has sent already.
-    pub fn compress(&mut self, codec: Codec, received: &mut Buffer) {
-        self.compression = Some(Box::new(Compression::new(codec, received, false)));
-    }
-
-    /// The same as the client.
-    pub fn compress_as_client(&mut self, codec: Codec, received: &mut Buffer) {
-        self.compression = Some(Box::new(Compression::new(codec, received, true)));
+    /// Goes on with compressed packets, which begin behind a login. `side`: this one; `None` of bytes that are no packets. `received`: what the peer has
+    /// sent already.
+    pub fn compress(&mut self, codec: Codec, side: Option<Side>, received: &mut Buffer) {
+        self.compression = Some(Box::new(Compression::new(codec, received, side)));
     }
 
     /// Towards a server: what is written next begins a command. It is written apart from the one before, since a server counts compressed

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use link::{Buffer, Codec, ServerConfig, Transport};
+use link::{Buffer, Codec, ServerConfig, Side, Transport};
 use listen::slots::ConnectionSlot;
 use protocol::capability::Caps;
 use protocol::certificate_proof::{self, Fingerprint};
@@ -297,7 +297,7 @@ impl Client {
     /// Its login is over: its packets are compressed from here on, if that was agreed on.
     pub fn begin_compression(&mut self) {
         if let Some(codec) = self.codec.take() {
-            self.stream.compress(codec, &mut self.buffer);
+            self.stream.compress(codec, Some(Side::Server), &mut self.buffer);
         }
     }
 

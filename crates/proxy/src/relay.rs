@@ -177,7 +177,9 @@ impl Relay<'_> {
                     let Delivered::Packets { next_seq: first } = at.delivered else {
                         return Err(Relayed::NotFollowed { delivered: at.delivered });
                     };
-                    at.delivered = Delivered::Packets { next_seq: Box::pin(self.pass_file(first)).await? };
+                    let inserted = at.older.as_ref().map_or(0, |older| older.number(0));
+                    let next_seq = Box::pin(self.pass_file(first, inserted)).await?;
+                    at.delivered = Delivered::Packets { next_seq };
                 }
                 Wants::End(end) => return self.write_end(at, end).await,
             }
@@ -472,8 +474,9 @@ impl Relay<'_> {
     // ---- from the client to the node
 
     /// LOAD DATA LOCAL: forwards the client's file, packet by packet, up to and including the empty one. If the node is lost, the rest of
-    /// the file must never be taken for commands. `first`: the sequence number that its first packet has to have. Returns that of what follows the file.
-    async fn pass_file(&mut self, first: u8) -> Result<u8, Relayed> {
+    /// the file must never be taken for commands. `first`: the sequence number that its first packet has to have; for the node the numbers are smaller by
+    /// the packets that were `inserted` before. Returns the number of what follows the file.
+    async fn pass_file(&mut self, first: u8, inserted: u8) -> Result<u8, Relayed> {
         self.backend.begin_sending();
         let mut seq = first.wrapping_sub(1);
         loop {
@@ -487,6 +490,7 @@ impl Relay<'_> {
                 return Err(self.file_out_of_order(seq.wrapping_add(1)).await);
             }
             seq = head.seq;
+            self.client.buffer.bytes_mut()[HEADER_LEN - 1] = seq.wrapping_sub(inserted);
             let mut left = HEADER_LEN + head.len;
             while left > 0 {
                 let unread = |left| Unread::File { left, seq, ends: head.len == 0 };

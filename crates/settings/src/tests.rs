@@ -118,6 +118,21 @@ fn a_primary_with_replicas_needs_the_account_that_they_log_in_with() {
 }
 
 #[test]
+fn the_level_of_compression_is_that_of_zstd() {
+    let with = |more: &str| GOOD.replace("id = 5", &format!("id = 5\n{more}"));
+    let codec = |more: &str| parse(&with(more)).unwrap().node_compression();
+    assert_eq!(codec(""), None);
+    assert_eq!(codec("compression = \"zlib\""), Some(Codec::Zlib));
+    assert_eq!(codec("compression = \"zstd\""), Some(Codec::Zstd { level: 3 }));
+    assert_eq!(codec("compression = \"zstd\"\ncompression_level = 9"), Some(Codec::Zstd { level: 9 }));
+    let alone = said(&with("compression = \"zlib\"\ncompression_level = 9"));
+    assert!(
+        alone.contains("cluster.compression_level means something with cluster.compression = \"zstd\" only"),
+        "{alone}"
+    );
+}
+
+#[test]
 fn a_bootstrap_by_itself_needs_a_proof() {
     let with = |more: &str| GOOD.replace("id = 5", &format!("id = 5\n{more}"));
     let alone = said(&with("bootstrap = \"proven\""));

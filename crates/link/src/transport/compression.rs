@@ -8,8 +8,8 @@
 //! directions, so the next one that is sent has the number after the last one that was received; a client says when a command begins. A frame is unpacked no sooner than somebody
 //! reads: the answer to one of several commands that were sent at once is numbered as servers do it.
 //!
-//! Both sides number packets after frames where a command or a file came in several: a server those of its answer, a client the next of a command that
-//! is longer than a packet. Nobody else may see that, so those are numbered anew.
+//! Both sides number packets after the frames that came before: a server those of its answer, a client the next of a command that is longer than a
+//! packet, and those of a file. Nobody else may see that, so all are numbered anew but the first of a command.
 //!
 //! A connection holds no codec while it waits: each thread keeps some, for frames of any connection.
 //!
@@ -65,16 +65,28 @@ struct Sending {
     unsent: Buffer,
     /// Bytes of it have gone since a write said so.
     has_gone_on: bool,
-    packets: Packets,
+    /// `None`: the bytes are no packets.
+    packets: Option<Packets>,
+}
+
+/// Which side of the connection this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Commands are sent.
+    Client,
+    /// Commands are received.
+    Server,
 }
 
 /// The packets in both directions, of which one is under way at a time.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Packets {
-    is_client: bool,
+    side: Side,
     /// The number of the next one.
     next: u8,
-    /// The last one that was received goes on in the next.
+    /// The number that the last one had that was received, if nothing was sent since.
+    received_number: Option<u8>,
+    /// That one goes on in the next.
     goes_on: bool,
     sent: Bounds,
     received: Bounds,
@@ -91,9 +103,21 @@ struct Bounds {
 }
 
 impl Packets {
+    fn of(side: Side) -> Self {
+        Self {
+            side,
+            next: 0,
+            received_number: None,
+            goes_on: false,
+            sent: Bounds::default(),
+            received: Bounds::default(),
+        }
+    }
+
     fn note_sent(&mut self, mut bytes: &[u8]) {
         while let Some(at) = self.sent.number(bytes) {
             self.next = bytes[at].wrapping_add(1);
+            self.received_number = None;
             bytes = &bytes[at + 1..];
         }
     }
@@ -102,11 +126,15 @@ impl Packets {
         let mut from = 0;
         while let Some(at) = self.received.number(&bytes[from..]) {
             let number = &mut bytes[from + at];
-            if self.is_client || self.goes_on {
+            // Behind 255 comes 0, also within a file.
+            let follows = self.goes_on || self.received_number == Some(u8::MAX);
+            let begins = self.side == Side::Server && *number == 0 && !follows;
+            self.received_number = Some(*number);
+            self.goes_on = self.received.left == PAYLOAD_MAX;
+            if !begins {
                 *number = self.next;
             }
             self.next = number.wrapping_add(1);
-            self.goes_on = self.received.left == PAYLOAD_MAX;
             from += at + 1;
         }
     }
@@ -155,10 +183,10 @@ impl Below<'_> {
 }
 
 impl Compression {
-    /// `received`: what the peer has sent already, in frames. `is_client`: the peer is a server.
-    pub(super) fn new(codec: Codec, received: &mut Buffer, is_client: bool) -> Self {
+    /// `received`: what the peer has sent already, in frames. `side`: this one; `None` of bytes that are no packets.
+    pub(super) fn new(codec: Codec, received: &mut Buffer, side: Option<Side>) -> Self {
         let received = std::mem::take(received);
-        let packets = Packets { is_client, ..Packets::default() };
+        let packets = side.map(Packets::of);
         let sending = Sending { packets, ..Sending::default() };
         Self { codec, received, frame: None, sending: Mutex::new(sending) }
     }
@@ -174,7 +202,12 @@ impl Compression {
 
     /// Whether something was received that has not been read.
     pub(super) fn has_received(&self) -> bool {
-        !self.received.is_empty() || self.frame.as_ref().is_some_and(|frame| frame.plain_left > 0)
+        self.received.len() > self.tail_len() || self.frame.as_ref().is_some_and(|frame| frame.plain_left > 0)
+    }
+
+    /// Bytes at the end of a frame whose plain bytes were all read: the end of the codec's own form, which is nothing to be read.
+    fn tail_len(&self) -> usize {
+        self.frame.as_ref().filter(|frame| frame.plain_left == 0).map_or(0, |frame| frame.left)
     }
 
     /// Reads the plain bytes of one frame, or of a part of it. `receive` reads what is below.
@@ -187,7 +220,9 @@ impl Compression {
         let before = room.filled().len();
         ready!(self.poll_read_frame(context, room, receive))?;
         let sending = self.sending.get_mut().unwrap_or_else(PoisonError::into_inner);
-        sending.packets.renumber(&mut room.filled_mut()[before..]);
+        if let Some(packets) = &mut sending.packets {
+            packets.renumber(&mut room.filled_mut()[before..]);
+        }
         Poll::Ready(Ok(()))
     }
 
@@ -211,6 +246,10 @@ impl Compression {
                 }
             }
             if room.filled().len() > before || room.remaining() == 0 {
+                if self.received.len() < self.tail_len() {
+                    // Left to the kernel, it would look like something that the peer has said. What fails here fails again at the next read.
+                    let _ = self.received.poll_fill(context, &mut receive);
+                }
                 return Poll::Ready(Ok(()));
             }
             let received = ready!(self.received.poll_fill(context, &mut receive))?;
@@ -295,7 +334,9 @@ impl Compression {
         let frame = whole.next().unwrap_or_default();
         sending.send_frame(self.codec, frame, below, send)?;
         sending.has_gone_on = false;
-        sending.packets.note_sent(frame);
+        if let Some(packets) = &mut sending.packets {
+            packets.note_sent(frame);
+        }
         Ok(frame.len())
     }
 

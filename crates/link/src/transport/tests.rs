@@ -59,8 +59,8 @@ async fn pairs() -> Vec<(Transport, Transport)> {
 const ZSTD: Codec = Codec::Zstd { level: 3 };
 
 fn compressed((mut near, mut far): (Transport, Transport), codec: Codec) -> (Transport, Transport) {
-    near.compress(codec, &mut Buffer::default());
-    far.compress(codec, &mut Buffer::default());
+    near.compress(codec, None, &mut Buffer::default());
+    far.compress(codec, None, &mut Buffer::default());
     (near, far)
 }
 
@@ -445,7 +445,7 @@ async fn a_frame_may_come_as_slowly_as_it_likes() {
     let packed = packed(ZSTD, &mixed(2000));
     let mut received = Buffer::default();
     received.put(&frame(0, 2000, &packed)[..900]);
-    let mut compression = Compression::new(ZSTD, &mut received, false);
+    let mut compression = Compression::new(ZSTD, &mut received, None);
     for _ in 0..40 {
         let mut room = [0; 4000];
         let mut room = ReadBuf::new(&mut room);
@@ -493,7 +493,7 @@ async fn frames_that_lie_about_their_lengths_are_refused() {
 fn unpacked(codec: Codec, frames: &[u8]) -> io::Result<Vec<u8>> {
     let mut received = Buffer::default();
     received.put(frames);
-    let mut compression = Compression::new(codec, &mut received, false);
+    let mut compression = Compression::new(codec, &mut received, None);
     let mut plain = vec![];
     loop {
         let mut room = [0; 1000];
@@ -542,8 +542,8 @@ async fn an_answer_is_numbered_behind_its_command() {
     let packet =
         |number: u8, payload: &[u8]| [&payload.len().to_le_bytes()[..3], &[number], payload].concat();
     let (mut near, mut far) = tcp_pair().await;
-    near.compress_as_client(Codec::Zlib, &mut Buffer::default());
-    far.compress(Codec::Zlib, &mut Buffer::default());
+    near.compress(Codec::Zlib, Some(Side::Client), &mut Buffer::default());
+    far.compress(Codec::Zlib, Some(Side::Server), &mut Buffer::default());
     for (command, packets) in [(vec![7; 200_000], 1), (vec![8; 1], 1)] {
         near.begin_command();
         let sent = packet(0, &command);

@@ -20,12 +20,14 @@ fn rows() -> NamedTempFile {
     rows
 }
 
-/// Small results and large ones, a file, statements longer than a frame and than a packet, an error.
+/// Small results and large ones, a file, one behind another result, statements longer than a frame and than a packet, an error.
 fn statements(rows: &NamedTempFile) -> String {
     format!(
         "SELECT 6 * 7;\nSELECT seq, REPEAT(MD5(seq), 2000), RANDOM_BYTES(0) FROM seq_1_to_100;\n\
          CREATE OR REPLACE TABLE loaded (n INT, t TEXT);\nLOAD DATA LOCAL INFILE '{}' INTO TABLE loaded;\n\
-         SELECT COUNT(*), SUM(n), SUM(LENGTH(t)) FROM loaded;\nSELECT LENGTH('{}');\nSELECT MD5('{}');\nSELECT no_such_column;\n",
+         SELECT COUNT(*), SUM(n), SUM(LENGTH(t)) FROM loaded;\nDELIMITER //\n\
+         SELECT 1; LOAD DATA LOCAL INFILE '{}' INTO TABLE loaded; SELECT COUNT(*) FROM loaded//\nDELIMITER ;\nSELECT LENGTH('{}');\nSELECT MD5('{}');\nSELECT no_such_column;\n",
+        rows.path().display(),
         rows.path().display(),
         "y".repeat(17 << 20),
         "longer than a frame, ".repeat(9_000),
