@@ -137,7 +137,8 @@ impl Statement {
         // Nothing but space and comments: the server answers with an error.
         let mut whole = whole.unwrap_or(Statement::write(false));
         whole.pins = look.pins;
-        whole.unpins = look.unpins;
+        // Perhaps within a comment.
+        whole.unpins = if look.lexer.is_doubtful { Pins::NONE } else { look.unpins };
         whole.gains = look.gains;
         whole.recalled = look.recalls;
         whole.asks_connection_id = look.asks_connection_id;
@@ -165,6 +166,15 @@ impl Statement {
     }
 
     /// Combines two statements in one text.
+    /// It ends an open transaction: by COMMIT, ROLLBACK or BEGIN, or as DDL does. Not said of what only may.
+    pub fn surely_ends_transaction(&self) -> bool {
+        match self.kind {
+            StatementKind::Commit | StatementKind::Rollback | StatementKind::Begin => true,
+            StatementKind::Write => self.may_commit && self.alone && !self.runs_several,
+            _ => false,
+        }
+    }
+
     fn then(self, next: Statement) -> Statement {
         let kind = if (self.kind, next.kind) == (StatementKind::Read, StatementKind::Read) {
             StatementKind::Read

@@ -421,10 +421,11 @@ impl Session {
         }
         self.status = status;
         self.saw_part |= status & ok::status::MORE_RESULTS != 0;
-        link.set_transaction(status & ok::status::IN_TRANS != 0);
-        if status & ok::status::AUTOCOMMIT != 0 {
+        let is_open = status & ok::status::IN_TRANS != 0;
+        if status & ok::status::AUTOCOMMIT != 0 || link.reports_transaction() && !is_open {
             link.set_savepoint(false);
         }
+        link.set_transaction(is_open);
     }
 
     /// A new link was opened, with these status bits; it has no transaction.
@@ -472,9 +473,7 @@ impl Session {
         }
         let scanned = flight.scanned.or_else(|| self.executed(flight));
         match scanned {
-            Some(ended) if ended.may_commit || ended.kind == StatementKind::Rollback => {
-                link.set_savepoint(false)
-            }
+            Some(ended) if ended.surely_ends_transaction() => link.set_savepoint(false),
             Some(set) if set.kind == StatementKind::Savepoint && !self.autocommit() => {
                 link.set_savepoint(true)
             }

@@ -110,6 +110,11 @@ impl Standing {
         self.transaction || self.has_savepoint
     }
 
+    /// Whether the node has reported one.
+    pub fn reports_transaction(&self) -> bool {
+        self.transaction
+    }
+
     /// With autocommit off a savepoint lasts until the end of the transaction that is yet to begin, and no server reports it.
     pub fn set_savepoint(&mut self, is_set: bool) {
         self.has_savepoint = is_set;

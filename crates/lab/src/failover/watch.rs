@@ -152,7 +152,8 @@ async fn ask(
 }
 
 async fn ask_server(open: &mut Conn, shows_source: &str) -> mysql_async::Result<Word> {
-    let read_only: Option<bool> = open.query_first("SELECT @@GLOBAL.read_only").await?;
+    let read_only: Option<bool> =
+        open.query_first("SELECT CONCAT(@@GLOBAL.read_only) NOT IN ('0', 'OFF')").await?;
     let follows: Option<Row> = open.query_first(shows_source).await?;
     Ok(match (read_only.unwrap_or_default(), follows.is_some()) {
         (false, false) => Word::Primary,

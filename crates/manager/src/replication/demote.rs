@@ -10,13 +10,15 @@ use topology::replication::{events::RUNNING, sql};
 
 use super::events;
 use super::server::{Means, Server, end};
-use super::sql::{COMMITTING, UNACKNOWLEDGED, WITH_LOCKS, WITHOUT_SPACE};
+use super::sql::{COMMITTING, KILL_DENIED, UNACKNOWLEDGED, WITH_LOCKS, WITHOUT_SPACE};
 use crate::failed::Failed;
 
 /// The pause between two rounds of ending sessions that keep it from becoming read only.
 const PIECE: Duration = Duration::from_millis(250);
 /// A failover waits no longer than this for the events of an old primary that still answers. The rest are stopped later.
 const EVENTS_MAX: Duration = Duration::from_millis(50);
+/// An acknowledgement that is on its way comes within this time.
+const ACKNOWLEDGED_WITHIN: Duration = Duration::from_millis(100);
 /// With less time left than this, it is not tried again.
 const LAST: Duration = Duration::from_millis(50);
 
@@ -100,7 +102,7 @@ fn release_in<'m>(
         if is_due {
             sleep(limit.saturating_sub(PIECE).max(PIECE)).await;
             if let Ok(mut beside) = Server::beside(means, term, left).await
-                && beside.ask(UNACKNOWLEDGED).await.is_ok_and(|waiting| !waiting.is_empty())
+                && is_unacknowledged(&mut beside).await.unwrap_or_default()
                 && cut_commits(&mut beside).await.is_ok()
             {
                 let _ = stop_waiting(&mut beside).await;
@@ -110,10 +112,30 @@ fn release_in<'m>(
     }
 }
 
-/// Kills whoever commits or may do so, until there is nobody.
+/// Whether a commit waits for an acknowledgement that does not come: the same one, a while apart.
+async fn is_unacknowledged(server: &mut Server) -> Result<bool, Failed> {
+    let mut waiting = Vec::new();
+    for pause in [Duration::ZERO, ACKNOWLEDGED_WITHIN] {
+        sleep(pause).await;
+        let rows = server.ask(UNACKNOWLEDGED).await?;
+        let ids = (0..rows.len()).filter_map(|row| rows.text(row, 0).map(str::to_owned));
+        waiting.push(ids.collect::<Vec<_>>());
+    }
+    Ok(waiting[0].iter().any(|id| waiting[1].contains(id)))
+}
+
+/// Kills whoever commits or may do so, until there is nobody. A transaction that may not be ended does not keep the server from becoming read only,
+/// and cannot be committed afterwards.
 async fn cut_commits(server: &mut Server) -> Result<(), Failed> {
-    while end(server, WITH_LOCKS).await? + end(server, COMMITTING).await? > 0 {}
-    Ok(())
+    loop {
+        let open = match end(server, WITH_LOCKS).await {
+            Err(denied) if denied.errno == KILL_DENIED => 0,
+            done => done?,
+        };
+        if open + end(server, COMMITTING).await? == 0 {
+            return Ok(());
+        }
+    }
 }
 
 fn too_late(server: &Server, failed: Failed) -> Failed {

@@ -16,7 +16,8 @@ pub const UNACKNOWLEDGED: &str =
 /// MySQL: the sessions whose commits wait for an acknowledgement, for their own or for that of the group or of the group before: only one session of a
 /// group shows that it waits. Without those that were killed before.
 pub const COMMITTING: &str = "SELECT ID FROM information_schema.PROCESSLIST \
-    WHERE (STATE LIKE 'Waiting for semi-sync ACK%' OR STATE = 'waiting for handler commit') AND COMMAND <> 'Killed'";
+    WHERE (STATE LIKE 'Waiting for semi-sync ACK%' OR STATE = 'waiting for handler commit') AND COMMAND <> 'Killed' \
+    AND USER <> 'system user' AND USER <> SUBSTRING_INDEX(USER(), '@', 1)";
 
 /// The clients' sessions that wait for space on a full disk: each tries again after a minute, and all other commits wait behind it. The
 /// second state is MySQL's.

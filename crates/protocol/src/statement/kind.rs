@@ -279,11 +279,15 @@ impl<'a> Look<'a> {
         Statement { chains: next.is_some(), ..self.plain(StatementKind::Commit, true) }
     }
 
-    /// FLUSH TABLES ... WITH READ LOCK, FLUSH TABLES ... FOR EXPORT
+    /// FLUSH TABLES ... WITH READ LOCK, FLUSH TABLES ... FOR EXPORT. Behind FLUSH STATUS the server does not know any more what code in the session has
+    /// made.
     fn flush(&mut self) -> Statement {
         while let Some(token) = self.next() {
             if is(Some(token), "LOCK") || is(Some(token), "EXPORT") {
                 self.pin(Pins::LOCK_TABLES);
+            }
+            if is(Some(token), "STATUS") {
+                self.pin(Pins::UNNAMED);
             }
         }
         Statement::write(true)

@@ -572,8 +572,14 @@ fn a_savepoint_without_autocommit_is_a_transaction() {
         assert!(opened(&mut session, "SAVEPOINT a", 0));
         assert!(opened(&mut session, "SELECT 1", 0));
         assert!(opened(&mut session, "ROLLBACK TO a", 0));
+        assert!(opened(&mut session, "SELECT /*!40001 SQL_NO_CACHE */ 1", 0), "it may do anything");
+        assert!(opened(&mut session, "CALL p()", 0), "it may commit");
         assert!(!opened(&mut session, ends, 0), "{ends}");
     }
     assert!(opened(&mut session, "SAVEPOINT a", 0));
     assert!(!opened(&mut session, "SET autocommit = 1", AUTO));
+    assert!(!opened(&mut session, "SET autocommit = 0", 0));
+    assert!(opened(&mut session, "SAVEPOINT a", 0));
+    assert!(opened(&mut session, "INSERT INTO t VALUES (1)", status::IN_TRANS));
+    assert!(!opened(&mut session, "COMMIT; SELECT 1", 0));
 }

@@ -198,7 +198,7 @@ impl ServerLink<'_> {
     }
 
     async fn is_writable(&mut self) -> Result<bool, PoolError> {
-        let said = self.query("SELECT @@GLOBAL.read_only").await?;
+        let said = self.query(concat!("SELECT ", topology::is_read_only!())).await?;
         Ok(said.text(0, 0) == Some("0"))
     }
 
