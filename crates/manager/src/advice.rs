@@ -116,6 +116,14 @@ pub fn account_for(kind: Kind, flavor: Option<Flavor>, user: &str, errno: u16) -
     }
 }
 
+/// Whose server it is that has refused SHOW SLAVE STATUS: it names the privilege, which MySQL does not have by MariaDB's name.
+fn flavor_of_denial(message: &str) -> Option<Flavor> {
+    if message.contains("SLAVE MONITOR") {
+        return Some(Flavor::MariaDb);
+    }
+    message.contains("REPLICATION CLIENT").then_some(Flavor::MySql)
+}
+
 /// What an advice is about; a node has at most one sentence for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Topic {
@@ -136,7 +144,7 @@ pub(crate) fn login(monitor: Monitor<'_>, node: &str, errno: u16, message: &str)
     match errno {
         SPECIFIC_ACCESS_DENIED => format!(
             "{node} does not tell {user:?} whom it follows ({errno}), so it is not used: run there: {}",
-            monitor.grants()
+            Monitor { flavor: flavor.or_else(|| flavor_of_denial(message)), ..monitor }.grants()
         ),
         ER_NOT_SUPPORTED_YET => format!("{node}: {message}"),
         1045 | 1698 => format!(
