@@ -65,7 +65,7 @@ soak: dist ## Long runs: a primary killed a hundred times under writes (REPLICAT
 	scripts/soak-silence.sh $${SOAK_MINUTES:-60}
 	scripts/soak-silence.sh $${SOAK_MINUTES:-60} replication
 
-nightly: dist servers test-packages ## Long fuzzing (FUZZ_SECONDS=N of each target), random faults and moves under transactions that are judged, ten minutes on each kind of cluster (NIGHTLY_SECONDS=N), each way to lose a primary of MySQL 9.7 and of MariaDB 11.8, drivers of other languages, the HTTP API beside its description, and other tools' formats beside those tools; kept in bench/runs
+nightly: dist servers test-packages ## Long fuzzing (FUZZ_SECONDS=N of each target), random faults and moves under transactions that are judged, ten minutes on each kind of cluster (NIGHTLY_SECONDS=N), ways to lose a primary of MySQL 9.7 and of MariaDB 11.8, drivers of other languages, the HTTP API beside its description, and other tools' formats beside those tools; kept in bench/runs
 	command -v cargo-deny >/dev/null || cargo install --locked --quiet cargo-deny
 	cargo deny --all-features check bans licenses sources
 	scripts/fuzz.sh $${FUZZ_SECONDS:-300}
@@ -78,10 +78,10 @@ nightly: dist servers test-packages ## Long fuzzing (FUZZ_SECONDS=N of each targ
 	  target/dist/understudy lab consistency --cluster $$kind --seconds $${NIGHTLY_SECONDS:-600} --direct-seconds 60 --out-dir target/nightly-$$kind && \
 	  scripts/kept.sh target/nightly-$$kind consistency-$$kind understudy lab consistency --cluster $$kind --seconds $${NIGHTLY_SECONDS:-600} --direct-seconds 60 || exit 1; \
 	done
-	for server in mysql-9.7 mariadb-11.8; do \
-	  rm -rf target/nightly-$$server && \
-	  target/dist/understudy lab failover --cluster replication --server $$server --repetitions 3 --out-dir target/nightly-$$server && \
-	  scripts/kept.sh target/nightly-$$server failover-$$(echo $$server | tr . -) understudy lab failover --cluster replication --server $$server --repetitions 3 || exit 1; \
+	for server in "mysql-9.7 --protocol text --case graceful,semi-graceful,non-graceful" mariadb-11.8; do \
+	  name=failover-$$(echo "$${server%% *}" | tr . -) && rm -rf target/$$name && \
+	  target/dist/understudy lab failover --cluster replication --repetitions 3 --out-dir target/$$name --server $$server && \
+	  scripts/kept.sh target/$$name $$name understudy lab failover --cluster replication --repetitions 3 --server $$server || exit 1; \
 	done
 
 bench-memory: dist ## What 10,000 idle clients take of memory, plain and under TLS, and what large results and files do

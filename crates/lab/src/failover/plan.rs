@@ -229,6 +229,16 @@ impl FailoverPlan {
         if self.server.is_some() && self.baselines.contains(&Baseline::Mha) {
             bail!("--baseline mha runs on the machine's MariaDB only: leave --server out");
         }
+        let is_mysql = self.server.as_deref().is_some_and(|name| name.starts_with("mysql"));
+        if is_mysql && self.driver == Driver::Builtin && self.protocol == Protocol::Prepared {
+            bail!("MySQL does not prepare BEGIN: say --protocol text");
+        }
+        if is_mysql && self.cases().iter().any(|case| matches!(case, Case::Freeze | Case::Vanish)) {
+            bail!(
+                "freeze and vanish leave transactions that no replica has, and `understudy errant`, by which the lab goes on, is for MariaDB \
+                 only: say --case graceful,semi-graceful,non-graceful"
+            );
+        }
         for option in &self.galera_options {
             if !option.contains('=') || option.contains(['"', '\n']) {
                 bail!("--galera-option {option:?} is not NAME=VALUE, such as evs.suspect_timeout=PT2S");
