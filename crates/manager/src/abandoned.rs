@@ -9,15 +9,13 @@ use std::time::{Duration, Instant};
 
 use link::abandoned::{self, Abandoned};
 use link::{Link, LinkError, Login};
+use protocol::errno::{KILL_DENIED_ERROR, NO_SUCH_THREAD};
 
 use crate::failed::{Failed, in_time};
-use crate::replication::{NO_SUCH_THREAD, kill};
+use crate::replication::kill;
 
 /// The time limit of a look.
 const DEADLINE: Duration = Duration::from_secs(3);
-
-/// ER_KILL_DENIED_ERROR.
-const KILL_DENIED: u16 = 1095;
 
 /// How long the server has run, in whole seconds.
 const UPTIME: &str = "SHOW GLOBAL STATUS LIKE 'Uptime'";
@@ -53,7 +51,7 @@ async fn end_over(link: &mut Link, abandoned: &[Abandoned], ended: &mut usize) -
         match link.query(&kill(id), DEADLINE).await {
             Ok(_) => *ended += 1,
             // It has ended by itself, or this account lacks CONNECTION ADMIN, which was told when the server was met.
-            Err(LinkError::Rejected { errno: NO_SUCH_THREAD | KILL_DENIED, .. }) => {}
+            Err(LinkError::Rejected { errno: NO_SUCH_THREAD | KILL_DENIED_ERROR, .. }) => {}
             // Also a Galera node that is not in the Primary component: it refuses KILL (1047).
             Err(error) => return Err(error),
         }

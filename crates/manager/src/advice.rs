@@ -61,27 +61,27 @@ pub fn mysql_grants(user: &str) -> String {
 }
 
 /// The monitor account, and what the servers are that it is for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Monitor<'a> {
+#[derive(Clone, Debug)]
+pub(crate) struct Monitor {
     pub kind: Kind,
     /// `None`: none has let it in yet.
     pub flavor: Option<Flavor>,
-    pub user: &'a str,
+    pub user: String,
 }
 
-impl Monitor<'_> {
+impl Monitor {
     /// The statements that give it all that it needs, from any host.
-    fn grants(self) -> String {
+    fn grants(&self) -> String {
         match (self.kind, self.flavor) {
             (Kind::Galera, _) | (Kind::Replication, Some(Flavor::MariaDb)) => {
-                grants_for(self.kind, self.user)
+                grants_for(self.kind, &self.user)
             }
-            (Kind::Replication, Some(Flavor::MySql)) => mysql_grants(self.user),
+            (Kind::Replication, Some(Flavor::MySql)) => mysql_grants(&self.user),
             (Kind::Replication, None) => {
                 format!(
                     "on MariaDB: {} On MySQL: {}",
-                    grants_for(self.kind, self.user),
-                    mysql_grants(self.user)
+                    grants_for(self.kind, &self.user),
+                    mysql_grants(&self.user)
                 )
             }
         }
@@ -92,7 +92,7 @@ impl Monitor<'_> {
 /// it is known.
 pub fn account_for(kind: Kind, flavor: Option<Flavor>, user: &str, errno: u16) -> String {
     let make = |user: &str| {
-        let grants = Monitor { kind, flavor, user }.grants();
+        let grants = Monitor { kind, flavor, user: user.to_owned() }.grants();
         format!("CREATE USER {} IDENTIFIED BY '...'; {grants}", account(user))
     };
     if user == "root" {
@@ -139,12 +139,12 @@ pub(crate) enum Topic {
     Rival,
 }
 
-pub(crate) fn login(monitor: Monitor<'_>, node: &str, errno: u16, message: &str) -> String {
-    let Monitor { kind, flavor, user } = monitor;
+pub(crate) fn login(monitor: &Monitor, node: &str, errno: u16, message: &str) -> String {
+    let &Monitor { kind, flavor, ref user } = monitor;
     match errno {
         SPECIFIC_ACCESS_DENIED => format!(
             "{node} does not tell {user:?} whom it follows ({errno}), so it is not used: run there: {}",
-            Monitor { flavor: flavor.or_else(|| flavor_of_denial(message)), ..monitor }.grants()
+            Monitor { flavor: flavor.or_else(|| flavor_of_denial(message)), ..monitor.clone() }.grants()
         ),
         ER_NOT_SUPPORTED_YET => format!("{node}: {message}"),
         1045 | 1698 => format!(
@@ -169,7 +169,7 @@ pub(crate) fn login(monitor: Monitor<'_>, node: &str, errno: u16, message: &str)
     }
 }
 
-pub(crate) fn accounts(monitor: Monitor<'_>, node: &str, errno: u16, message: &str) -> String {
+pub(crate) fn accounts(monitor: &Monitor, node: &str, errno: u16, message: &str) -> String {
     if matches!(errno, 1142 | 1143 | 1044) {
         format!(
             "{node} does not show its accounts to {:?} ({errno}), so no client can log in through Understudy: run there: {}",
@@ -181,7 +181,7 @@ pub(crate) fn accounts(monitor: Monitor<'_>, node: &str, errno: u16, message: &s
     }
 }
 
-pub(crate) fn tables_hidden(monitor: Monitor<'_>, node: &str) -> String {
+pub(crate) fn tables_hidden(monitor: &Monitor, node: &str) -> String {
     format!(
         "{node} does not show {:?} which tables have no transactions, and which views may write, so a write or a read that loses its \
          node may end as \"outcome unknown\" where it could be sent again: run there: {}",
@@ -247,7 +247,7 @@ pub(crate) fn rival(node: &str, from: &[String]) -> String {
 }
 
 /// `errno`: the error of an order; `None` when it is not about a missing privilege.
-pub(crate) fn order(monitor: Monitor<'_>, node: &str, errno: u16) -> Option<String> {
+pub(crate) fn order(monitor: &Monitor, node: &str, errno: u16) -> Option<String> {
     (errno == SPECIFIC_ACCESS_DENIED).then(|| {
         format!(
             "{node} does not let {:?} make it read only, writable or follow another ({errno}), so it can take over from nobody: run there: {}",
@@ -261,13 +261,13 @@ pub(crate) fn order(monitor: Monitor<'_>, node: &str, errno: u16) -> Option<Stri
 mod tests {
     use super::*;
 
-    fn monitor(kind: Kind, flavor: Option<Flavor>, user: &str) -> Monitor<'_> {
-        Monitor { kind, flavor, user }
+    fn monitor(kind: Kind, flavor: Option<Flavor>, user: &str) -> Monitor {
+        Monitor { kind, flavor, user: user.into() }
     }
 
     #[test]
     fn grants_are_in_the_words_of_the_servers() {
-        let text = |flavor| order(monitor(Kind::Replication, flavor, "u"), "db1", 1227).unwrap();
+        let text = |flavor| order(&monitor(Kind::Replication, flavor, "u"), "db1", 1227).unwrap();
         let (of_mariadb, of_mysql) = (grants_for(Kind::Replication, "u"), mysql_grants("u"));
         let has = |flavor| (text(flavor).contains(&of_mariadb), text(flavor).contains(&of_mysql));
         assert_eq!(has(Some(Flavor::MariaDb)), (true, false));
@@ -278,10 +278,10 @@ mod tests {
     #[test]
     fn root_is_no_account_to_be_made() {
         for errno in [1045, 1698, 1130] {
-            let text = login(monitor(Kind::Replication, None, "root"), "db1", errno, "Access denied");
+            let text = login(&monitor(Kind::Replication, None, "root"), "db1", errno, "Access denied");
             assert!(text.contains("CREATE USER 'understudy'@'%'") && !text.contains("'root'@"), "{text}");
         }
-        let text = login(monitor(Kind::Galera, None, "monitor"), "db1", 1698, "Access denied");
+        let text = login(&monitor(Kind::Galera, None, "monitor"), "db1", 1698, "Access denied");
         assert!(text.contains("ALTER USER 'monitor'@'%' IDENTIFIED BY '...'"), "{text}");
     }
 

@@ -272,8 +272,8 @@ impl Cycle {
         })
     }
 
-    fn monitor(&self, flavor: Option<Flavor>) -> Monitor<'_> {
-        Monitor { kind: self.settings.kind, flavor, user: &self.login.user }
+    fn monitor(&self, flavor: Option<Flavor>) -> Monitor {
+        Monitor { kind: self.settings.kind, flavor, user: self.login.user.clone() }
     }
 
     /// Turns a note into a fact. Notes that do not concern the brain are handled here.
@@ -283,7 +283,7 @@ impl Cycle {
                 match &fact {
                     Fact::ConnectFailed { node, how: ConnectFailure::Rejected { errno, message } } => {
                         let monitor = self.monitor(cycle_state.flavor);
-                        let text = advice::login(monitor, self.name(*node), *errno, message);
+                        let text = advice::login(&monitor, self.name(*node), *errno, message);
                         self.advise(cycle_state, *node, Topic::Login, Some(text));
                     }
                     Fact::LinkUp { node, greeting } => {
@@ -384,18 +384,12 @@ impl Cycle {
                 }
                 Action::ReadAccounts { node } => {
                     let (address, login) = (self.address(node), self.login.clone());
-                    let (kind, flavor, name) =
-                        (self.settings.kind, cycle_state.flavor, self.name(node).to_owned());
+                    let (monitor, name) = (self.monitor(cycle_state.flavor), self.name(node).to_owned());
                     acts.spawn(async move {
                         match act::accounts(&address, &login, ACCOUNTS_DEADLINE).await {
                             Ok(rows) => (Fact::Accounts { node, rows }, Some((node, Topic::Accounts, None))),
                             Err(Failed { errno, why }) => {
-                                let text = advice::accounts(
-                                    Monitor { kind, flavor, user: &login.user },
-                                    &name,
-                                    errno,
-                                    &why,
-                                );
+                                let text = advice::accounts(&monitor, &name, errno, &why);
                                 (Fact::Tick, Some((node, Topic::Accounts, Some(text))))
                             }
                         }
@@ -403,18 +397,11 @@ impl Cycle {
                 }
                 Action::ReadTables { node } => {
                     let (address, login) = (self.address(node), self.login.clone());
-                    let (kind, flavor, name) =
-                        (self.settings.kind, cycle_state.flavor, self.name(node).to_owned());
+                    let (monitor, name) = (self.monitor(cycle_state.flavor), self.name(node).to_owned());
                     acts.spawn(async move {
                         let (fact, text) = match tables::read(&address, &login, TABLES_DEADLINE).await {
                             Ok(Names::Known(catalogue)) => (Fact::Catalogue { node, catalogue }, None),
-                            Ok(Names::Hidden) => (
-                                Fact::Tick,
-                                Some(advice::tables_hidden(
-                                    Monitor { kind, flavor, user: &login.user },
-                                    &name,
-                                )),
-                            ),
+                            Ok(Names::Hidden) => (Fact::Tick, Some(advice::tables_hidden(&monitor, &name))),
                             Err(Failed { why, .. }) => (Fact::Tick, Some(advice::tables(&name, &why))),
                         };
                         (fact, Some((node, Topic::Tables, text)))
@@ -590,9 +577,8 @@ impl Cycle {
             ready: Arc::clone(&self.ready),
         };
         self.newest_order.fetch_max(action.term.0, SeqCst);
-        let (kind, name) = (self.settings.kind, self.name(node).to_owned());
+        let (monitor, name) = (self.monitor(flavor), self.name(node).to_owned());
         acts.spawn(async move {
-            let user = means.login.user.clone();
             tracing::debug!("{name} is told: {:?}, {}", action.errand, action.term);
             let (outcome, errno) = servers::carry_out(action, means).await;
             match &outcome {
@@ -601,8 +587,7 @@ impl Cycle {
                 }
                 outcome => tracing::debug!("{name} was told, and: {outcome:?}"),
             }
-            let text =
-                errno.and_then(|errno| advice::order(Monitor { kind, flavor, user: &user }, &name, errno));
+            let text = errno.and_then(|errno| advice::order(&monitor, &name, errno));
             (Fact::Outcome(outcome), Some((node, Topic::Orders, text)))
         });
     }

@@ -53,6 +53,8 @@ errors! {
     FORCING_CLOSE = 1080;
     /// No such thread.
     NO_SUCH_THREAD = 1094;
+    /// The session is of another account, which this one may not end.
+    KILL_DENIED_ERROR = 1095;
     /// The server does not know what is wrong.
     UNKNOWN_ERROR = 1105;
     /// The client's host was blocked after many connection errors.

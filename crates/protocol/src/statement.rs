@@ -104,7 +104,7 @@ pub struct Statement {
     /// DDL after which a list of tables by their engines, of views, triggers and stored functions may be out of date; also whatever is
     /// not understood. What a CALL does is not seen.
     pub touches_engines: bool,
-    /// A CREATE TABLE of one that is not temporary, alone in its text.
+    /// A CREATE TABLE of one that is not temporary.
     pub makes_table: bool,
     /// It is a KILL that names the connection it comes from by an expression: `KILL CONNECTION_ID()`.
     pub kills_own: bool,

@@ -421,8 +421,7 @@ impl Wanted {
                 self.bound = None;
                 self.reports += 1;
                 // SET CHARACTER SET takes the collation from the present schema, which may differ when it is sent again.
-                let is_default = !CHOOSE_COLLATION.iter().any(|name| self.variables.contains_key(*name));
-                if said.starts_with("SET NAMES") && is_default {
+                if said.starts_with("SET NAMES") && !self.chooses_collation() {
                     link.need_not_ask("collation_connection");
                 }
                 self.names = Some((self.reports, said));
@@ -532,7 +531,7 @@ impl Wanted {
                 self.bound = None;
                 // A character set that was named by SET NAMES brings its default collation.
                 let is_default = sets == Sets::NAMES && *second == "collation_connection";
-                if !is_default || CHOOSE_COLLATION.iter().any(|name| self.variables.contains_key(*name)) {
+                if !is_default || self.chooses_collation() {
                     link.must_ask(second);
                 }
             }
@@ -549,6 +548,11 @@ impl Wanted {
             // It would have been reported by now.
             link.has_reported_all();
         }
+    }
+
+    /// Whether a SET NAMES may bring another collation here than on a new link.
+    fn chooses_collation(&self) -> bool {
+        CHOOSE_COLLATION.iter().any(|name| self.variables.contains_key(*name))
     }
 
     /// SET TRANSACTION as the server would have it sent to another one; used up when a transaction begins.

@@ -100,20 +100,18 @@ impl NodeWatch {
                 let mut conn = None;
                 loop {
                     let asked = began.elapsed();
-                    let word =
-                        match tokio::time::timeout(PATIENCE, ask(kind, shows_source, &mut conn, &target))
-                            .await
-                        {
-                            Ok(Ok(word)) => word,
-                            Ok(Err(_)) => {
-                                conn = None;
-                                Word::Down
-                            }
-                            Err(_) => {
-                                conn = None;
-                                Word::Silent
-                            }
-                        };
+                    let answer = ask(kind, shows_source, &mut conn, &target);
+                    let word = match tokio::time::timeout(PATIENCE, answer).await {
+                        Ok(Ok(word)) => word,
+                        Ok(Err(_)) => {
+                            conn = None;
+                            Word::Down
+                        }
+                        Err(_) => {
+                            conn = None;
+                            Word::Silent
+                        }
+                    };
                     {
                         let mut words = words.lock().unwrap_or_else(PoisonError::into_inner);
                         let row: &mut Words = words.entry(name.clone()).or_default();

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Frames have nothing to do with the bounds of packets, and each is compressed by itself. They are numbered from the command on, across both
-//! directions, so the next one that is sent has the number after the last one that was received; a client says when a command begins. A frame is unpacked no sooner than somebody
-//! reads: the answer to one of several commands that were sent at once is numbered as servers do it.
+//! directions, so the next one that is sent has the number after the last one that was received; a client says when a command begins. A frame is
+//! unpacked no sooner than somebody reads: the answer to one of several commands that were sent at once is numbered as servers do it.
 //!
 //! Both sides number packets after the frames that came before: a server those of its answer, a client the next of a command that is longer than a
 //! packet, and those of a file. Nobody else may see that, so all are numbered anew but the first of a command.

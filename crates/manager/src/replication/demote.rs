@@ -9,8 +9,8 @@ use topology::flavor::Dialect;
 use topology::replication::{events::RUNNING, sql};
 
 use super::events;
-use super::server::{Means, Server, end};
-use super::sql::{COMMITTING, KILL_DENIED, UNACKNOWLEDGED, WITH_LOCKS, WITHOUT_SPACE};
+use super::server::{Means, Server, end, end_with_locks, selected};
+use super::sql::{COMMITTING, UNACKNOWLEDGED, WITHOUT_SPACE};
 use crate::failed::Failed;
 
 /// The pause between two rounds of ending sessions that keep it from becoming read only.
@@ -114,28 +114,17 @@ fn release_in<'m>(
 
 /// Whether a commit waits for an acknowledgement that does not come: the same one, a while apart.
 async fn is_unacknowledged(server: &mut Server) -> Result<bool, Failed> {
-    let mut waiting = Vec::new();
-    for pause in [Duration::ZERO, ACKNOWLEDGED_WITHIN] {
-        sleep(pause).await;
-        let rows = server.ask(UNACKNOWLEDGED).await?;
-        let ids = (0..rows.len()).filter_map(|row| rows.text(row, 0).map(str::to_owned));
-        waiting.push(ids.collect::<Vec<_>>());
-    }
-    Ok(waiting[0].iter().any(|id| waiting[1].contains(id)))
+    let before = selected(server, UNACKNOWLEDGED).await?;
+    sleep(ACKNOWLEDGED_WITHIN).await;
+    let after = selected(server, UNACKNOWLEDGED).await?;
+    Ok(before.iter().any(|id| after.contains(id)))
 }
 
 /// Kills whoever commits or may do so, until there is nobody. A transaction that may not be ended does not keep the server from becoming read only,
 /// and cannot be committed afterwards.
 async fn cut_commits(server: &mut Server) -> Result<(), Failed> {
-    loop {
-        let open = match end(server, WITH_LOCKS).await {
-            Err(denied) if denied.errno == KILL_DENIED => 0,
-            done => done?,
-        };
-        if open + end(server, COMMITTING).await? == 0 {
-            return Ok(());
-        }
-    }
+    while end_with_locks(server).await? + end(server, COMMITTING).await? > 0 {}
+    Ok(())
 }
 
 fn too_late(server: &Server, failed: Failed) -> Failed {

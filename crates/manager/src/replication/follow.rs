@@ -7,8 +7,8 @@ use topology::replication::{Channel, ended_first, sql};
 
 use super::demote::{read_only, stop_waiting, stops_waiting_at_once};
 use super::events;
-use super::server::{Means, Server, end, end_by};
-use super::sql::{WAITING_FOR_A_POSITION, WITH_LOCKS, kill_query};
+use super::server::{Means, Server, end_by, end_with_locks};
+use super::sql::{WAITING_FOR_A_POSITION, kill_query};
 use crate::failed::Failed;
 use crate::settings::Account;
 
@@ -16,8 +16,6 @@ use crate::settings::Account;
 const EVENTS_MAX: Duration = Duration::from_secs(1);
 /// The time between two checks of the threads: a switchover waits for them.
 const LOOK: Duration = Duration::from_millis(5);
-/// ER_KILL_DENIED_ERROR and ER_SPECIFIC_ACCESS_DENIED_ERROR: without CONNECTION ADMIN, without PROCESS.
-const DENIED: [u16; 2] = [1095, 1227];
 
 /// Makes the server read only, and a replica of `source` from its present position; returns when both threads run, how many sessions of
 /// clients were ended first, and why some of its events may run on.
@@ -88,16 +86,6 @@ fn is_half_stopped(channel: &Channel, source: &str) -> bool {
     let is_io = channel.io_stopped && channel.sql_running;
     let is_usual = channel.source == source && channel.name.is_empty() && channel.by_gtid;
     is_usual && channel.error.is_empty() && (is_sql || is_io)
-}
-
-/// Ends what a server that was the primary still runs for clients, if it holds locks on rows: replication would wait for those, and it
-/// cannot be committed any more.
-async fn end_with_locks(server: &mut Server) -> Result<usize, Failed> {
-    match end(server, WITH_LOCKS).await {
-        // A server that follows late is better than one that does not. What the account lacks is told when the link is opened.
-        Err(failed) if DENIED.contains(&failed.errno) => Ok(0),
-        done => done,
-    }
 }
 
 /// Waits until both threads run. A failover may wait for this, so the first error ends it.

@@ -37,7 +37,7 @@ use crate::failed::{Failed, in_time};
 pub(crate) use ready::Ready;
 pub(crate) use server::Means;
 use server::Server;
-pub(crate) use sql::{NO_SUCH_THREAD, kill};
+pub(crate) use sql::kill;
 
 /// The server ends its statements itself; this is for one that does not.
 const SLACK: Duration = Duration::from_millis(200);

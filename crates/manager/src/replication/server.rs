@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 use link::{Link, Login, Rows};
+use protocol::errno::{KILL_DENIED_ERROR, NO_SUCH_THREAD, SPECIFIC_ACCESS_DENIED_ERROR};
 use protocol::gtid::Position;
 use tokio::time::{Instant, sleep};
 use topology::Term;
@@ -13,7 +14,7 @@ use topology::replication::events::{Event, Listed};
 use topology::replication::{Channel, sql};
 
 use super::ready::{Ready, Taken};
-use super::sql::{KILL_DENIED, NO_SUCH_THREAD, kill};
+use super::sql::{WITH_LOCKS, kill};
 use crate::events::{self, Events};
 use crate::failed::Failed;
 use crate::reading;
@@ -268,17 +269,35 @@ pub(super) async fn end_by(
     which: &str,
     by: impl Fn(u64) -> String,
 ) -> Result<usize, Failed> {
-    let selected = server.ask(which).await?;
+    let selected = selected(server, which).await?;
     let mut denied = Ok(selected.len());
-    for id in (0..selected.len()).filter_map(|row| selected.text(row, 0)?.parse().ok()) {
+    for id in selected {
         match server.order(&by(id)).await {
             // It has ended by itself.
             Err(failed) if failed.errno == NO_SUCH_THREAD => {}
-            Err(failed) if failed.errno == KILL_DENIED => denied = Err(not_ended(server.dialect, id, failed)),
+            Err(failed) if failed.errno == KILL_DENIED_ERROR => {
+                denied = Err(not_ended(server.dialect, id, failed))
+            }
             done => done?,
         }
     }
     denied
+}
+
+/// Ends what a server that was the primary still runs for clients, if it holds locks on rows: replication would wait for those, and it
+/// cannot be committed any more. Without CONNECTION ADMIN or PROCESS that is not done.
+pub(super) async fn end_with_locks(server: &mut Server) -> Result<usize, Failed> {
+    match end(server, WITH_LOCKS).await {
+        // A server that follows late is better than one that does not. What the account lacks is told when the link is opened.
+        Err(failed) if matches!(failed.errno, KILL_DENIED_ERROR | SPECIFIC_ACCESS_DENIED_ERROR) => Ok(0),
+        done => done,
+    }
+}
+
+/// The numbers of the sessions that `which` selects.
+pub(super) async fn selected(server: &mut Server, which: &str) -> Result<Vec<u64>, Failed> {
+    let rows = server.ask(which).await?;
+    Ok((0..rows.len()).filter_map(|row| rows.text(row, 0)?.parse().ok()).collect())
 }
 
 /// MySQL: "Account Categories".

@@ -2,12 +2,6 @@
 //!
 //! Pure text, for a session whose sql_mode is empty.
 
-/// ER_KILL_DENIED_ERROR.
-pub(crate) const KILL_DENIED: u16 = 1095;
-
-/// ER_NO_SUCH_THREAD.
-pub(crate) const NO_SUCH_THREAD: u16 = 1094;
-
 /// The sessions whose commits wait for an acknowledgement ("... from slave", "... from replica"). Other accounts' sessions are shown only
 /// with PROCESS.
 pub const UNACKNOWLEDGED: &str =

@@ -170,27 +170,18 @@ impl<'a> Lexer<'a> {
         let whole = self.left;
         let taken = self.take_while(is_in_word);
         let digits = |bytes: &[u8]| bytes.iter().take_while(|b| b.is_ascii_digit()).count();
-        let mut end = digits(taken);
-        let has_exponent = match (&taken[end..], self.left) {
-            ([b'e' | b'E', power @ ..], _) if digits(power) > 0 => {
-                end += 1 + digits(power);
-                true
-            }
-            ([b'e' | b'E'], [b'+' | b'-', power @ ..]) if digits(power) > 0 => {
-                end += 2 + digits(power);
-                let (number, left) = whole.split_at(end);
-                self.left = left;
-                self.is_doubtful |= left.first().is_some_and(|&b| is_in_word(b));
-                return number;
-            }
-            _ => false,
+        let mantissa = digits(taken);
+        let exponent = match &whole[mantissa..] {
+            [b'e' | b'E', b'+' | b'-', power @ ..] if digits(power) > 0 => 2 + digits(power),
+            [b'e' | b'E', power @ ..] if digits(power) > 0 => 1 + digits(power),
+            _ => 0,
         };
-        if end == taken.len() || !(is_behind_point || has_exponent) {
+        if exponent == 0 && !is_behind_point {
             return taken;
         }
-        self.is_doubtful = true;
-        let (number, left) = whole.split_at(end);
+        let (number, left) = whole.split_at(mantissa + exponent);
         self.left = left;
+        self.is_doubtful |= left.first().is_some_and(|&b| is_in_word(b));
         number
     }
 

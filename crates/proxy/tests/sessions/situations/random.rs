@@ -1,5 +1,6 @@
 //! Random statements, as text and prepared, of a client that uses TLS and compressed packets or neither, over links to the nodes of which the same is
-//! true, while links are cut, nodes are lost and traffic is handed over at random; judged as the situations are: every byte of every answer is the server's, or a documented error.
+//! true, while links are cut, nodes are lost and traffic is handed over at random; judged as the situations are: every byte of every answer is the
+//! server's, or a documented error.
 //!
 //! ```text
 //!   case = login + steps + losses      drawn by proptest, the same each time unless STATEMENTS_SEED says otherwise
