@@ -284,12 +284,7 @@ fn end_all(world: &mut World, dice: &Rc<Dice>, back: Duration) {
                 world.forget();
             }
         });
-        world.later(begin, |world| {
-            if world.brain.is_none() {
-                world.note("-- our process begins");
-                world.start_process();
-            }
-        });
+        begin_process(world, begin);
     }
 }
 
@@ -576,6 +571,11 @@ fn of_a_replica(world: &mut World, dice: &Rc<Dice>) {
 fn restart_process(world: &mut World, after: Duration) {
     world.note("-- our process is killed");
     world.end_process();
+    begin_process(world, after);
+}
+
+/// Our process begins after so long, unless it runs then.
+fn begin_process(world: &mut World, after: Duration) {
     world.later(after, |world| {
         if world.brain.is_none() {
             world.note("-- our process begins");
